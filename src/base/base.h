@@ -17,18 +17,16 @@ typedef int64_t utime_t;
 #define MS_PER_S 1000
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b)                                                                                  \
+/* Each argument is evaluated once; the counter keeps nested uses from shadowing each other. */
+#define BASE_PICK(op, a, b, n) BASE_PICK_(op, a, b, n)
+#define BASE_PICK_(op, a, b, n)                                                                    \
     ({                                                                                             \
-        __typeof__(a) _a = (a);                                                                    \
-        __typeof__(b) _b = (b);                                                                    \
-        _a < _b ? _a : _b;                                                                         \
+        __typeof__(a) _a##n = (a);                                                                 \
+        __typeof__(b) _b##n = (b);                                                                 \
+        _a##n op _b##n ? _a##n : _b##n;                                                            \
     })
-#define MAX(a, b)                                                                                  \
-    ({                                                                                             \
-        __typeof__(a) _a = (a);                                                                    \
-        __typeof__(b) _b = (b);                                                                    \
-        _a > _b ? _a : _b;                                                                         \
-    })
+#define MIN(a, b) BASE_PICK(<, a, b, __COUNTER__)
+#define MAX(a, b) BASE_PICK(>, a, b, __COUNTER__)
 
 /* Always compiled in: a broken invariant stops the process; the supervisor starts it again. */
 #define CHECK(cond)                                                                                \
