@@ -1,0 +1,55 @@
+/* bill.h: from rated windows to a bill that adds up (money.md 1.4).
+ *
+ * Money leaves micro-units once a month: payable = ⌊Σu/m⌋ minor units, the residue goes back as its
+ * own row, printed line amounts by largest remainder so that they add up to payable. Pure. */
+#pragma once
+
+#include "domain/calendar.h"
+#include "domain/price.h"
+#include "domain/types.h"
+
+/* One window of a bill: what was used, at which price version, and why it costs what it costs. */
+struct bill_line {
+    struct id subject;   /* instance, disk, account */
+    enum meter meter;
+    struct id price;     /* price version */
+    struct rate rate;
+    struct currency ccy;
+    char unit[16];       /* "card-s", "MiB-s", "B" */
+    int64_t from_s, to_s;
+    int64_t qty_from, qty_to;
+    int64_t amount_u;    /* F(qty_to) − F(qty_from) */
+    int64_t period_year;
+    int period_month;
+};
+#define BILL_FORMULA_SIZE 640
+
+/* Sets amount_u from rate and quantities. */
+enum err bill_rate(struct bill_line *l);
+/* "floor(43200 card-s x 1980000 / 3600) = 23.76 CNY"; what anybody can add up at home. */
+void bill_formula(const struct bill_line *l, char *buf, size_t size);
+
+struct bill_total {
+    int64_t total_u;
+    int64_t payable_minor;
+    int64_t residue_u;
+};
+/* Σ lines → payable and residue; ret_minor (n, or NULL) gets the printed amounts. scratch: n. Lines
+ * may be negative (credits), the sum may not: ERR_VALIDATION. */
+enum err bill_close(struct currency ccy, const int64_t *lines_u, size_t n, size_t *scratch,
+                    int64_t *ret_minor, struct bill_total *ret_total);
+/* Splits total into parts proportional to weights by largest remainder, ties to the lowest index;
+ * Σ parts = total. total and weights >= 0. All weights 0: the first takes all. */
+enum err bill_split(int64_t total, const int64_t *weights, size_t n, size_t *scratch,
+                    int64_t *ret_parts);
+
+/* Where usage that ended at usage_s and arrived at received_s is booked: in its own month until
+ * that month is closed (closed_s; INT64_MAX: still open), else in the month it arrived in, or the
+ * next one that is open, as a correction that keeps its charge period. */
+#define BILL_COLLECT_S (72 * 3600)
+struct bill_slot {
+    struct period period;
+    bool correction;
+};
+void bill_slot_for(const struct zone *z, int64_t usage_s, int64_t received_s, int64_t closed_s,
+                   struct bill_slot *ret_slot);
