@@ -14,6 +14,12 @@ struct node_paths {
     char disks[320];   /* STATE/priv/disks/<disk id>.img */
     char leases[320];  /* STATE/priv/leases/<lease id>/ */
     char instances[320]; /* STATE/priv/instances/<instance id>/: host keys */
+    /* A tmpfs that exists only in the helper's private mount namespace, reachable for the id ranges
+     * of guests (mode 0711 all the way). Every mount target and pin handed to a driver is below
+     * run/leases/<lease id>/; a driver's own pins and mounts go to run/<driver>/. Gone with the
+     * namespace, which the supervisor, the helper and every guard hold. */
+    char run[64];
+    char tag[9]; /* 8 hex digits of the state folder: two nodes on one machine never mix names */
 };
 
 struct node_net {
@@ -66,11 +72,15 @@ enum err network_ports_set(const struct node_net *n, struct id lease, uint32_t a
                            const struct priv_port *ports, size_t count, struct refusal *why);
 enum err network_counters(const struct node_paths *p, struct id lease, int64_t *ret_rx,
                           int64_t *ret_tx); /* as the guest sees them */
+/* The namespace from which the guests' addresses are reached (the guard's ready probe). */
+enum err network_node_open(const struct node_paths *p, const struct node_net *n, int *ret_fd,
+                           struct refusal *why);
 void network_fini(const struct node_paths *p, const struct node_net *n); /* removes all that is ours */
 
 /* cgroup.c */
 enum cgroup_layout { CGROUP_V2, CGROUP_HYBRID, CGROUP_V1 };
 enum cgroup_layout cgroup_layout_probe(void);
+void cgroup_init(const char *root); /* "/suanli-<tag>": ours below every controller */
 void cgroup_meter(struct id lease, struct priv_rep *rep); /* rep->meter, zero where unknown */
 enum err cgroup_remove(struct id lease, struct refusal *why); /* retries EBUSY for some ms */
 
