@@ -26,7 +26,7 @@ struct bill_line {
 
 /* Sets amount_u from rate and quantities. */
 enum err bill_rate(struct bill_line *l);
-/* "floor(43200 card-s x 1980000 / 3600) = 23.76 CNY"; what anybody can add up at home. */
+/* "floor((43200 card-s x 1980000) / 3600) = 23760000 u = 23.76 CNY": added up at home as printed. */
 void bill_formula(const struct bill_line *l, char *buf, size_t size);
 
 struct bill_total {
@@ -34,18 +34,23 @@ struct bill_total {
     int64_t payable_minor;
     int64_t residue_u;
 };
+/* Scratch of the two functions below. */
+struct bill_share {
+    int64_t remainder;
+    size_t index;
+};
 /* Σ lines → payable and residue; ret_minor (n, or NULL) gets the printed amounts. scratch: n. Lines
  * may be negative (credits), the sum may not: ERR_VALIDATION. */
-enum err bill_close(struct currency ccy, const int64_t *lines_u, size_t n, size_t *scratch,
-                    int64_t *ret_minor, struct bill_total *ret_total);
+enum err bill_close(struct currency ccy, const int64_t *lines_u, size_t n,
+                    struct bill_share *scratch, int64_t *ret_minor, struct bill_total *ret_total);
 /* Splits total into parts proportional to weights by largest remainder, ties to the lowest index;
  * Σ parts = total. total and weights >= 0. All weights 0: the first takes all. */
-enum err bill_split(int64_t total, const int64_t *weights, size_t n, size_t *scratch,
+enum err bill_split(int64_t total, const int64_t *weights, size_t n, struct bill_share *scratch,
                     int64_t *ret_parts);
 
-/* Where usage that ended at usage_s and arrived at received_s is booked: in its own month until
- * that month is closed (closed_s; INT64_MAX: still open), else in the month it arrived in, or the
- * next one that is open, as a correction that keeps its charge period. */
+/* Where usage that began at usage_s and arrived at received_s is booked: in its own month until that
+ * month is closed (closed_s; INT64_MAX: still open), else in the month it arrived in, at the
+ * earliest the one after its own, as a correction that keeps its charge period. */
 #define BILL_COLLECT_S (72 * 3600)
 struct bill_slot {
     struct period period;

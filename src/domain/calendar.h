@@ -21,7 +21,8 @@ struct zone {
     char name[ZONE_NAME_SIZE];
     /* borrowed, big-endian, from the TZif bytes; none for built-in zones */
     const unsigned char *times, *types, *infos;
-    size_t time_count, type_count;
+    size_t time_count;
+    bool wide_times; /* 8 bytes each, else 4 */
     int32_t first_offset_s; /* before the first transition */
     /* after the last transition */
     bool has_rule, has_dst;

@@ -85,9 +85,17 @@ void ledger_content_hash(const struct ledger_transfer *t, unsigned char ret_hash
 void ledger_chain_hash(const struct ledger_transfer *t, const unsigned char prev[LEDGER_HASH_SIZE],
                        unsigned char ret_hash[LEDGER_HASH_SIZE]);
 
-/* Proves I1–I6, I8 and I19 over a whole book: accounts sorted by id (strcmp), transfers in journal
- * order. scratch: n pointers. now_ms: holds that expired before it and are unresolved are leaks.
- * ERR_CORRUPT with what and why ("I3 cash.prj_… …") at the first violation. */
-enum err ledger_check(const struct ledger_account *accounts, size_t account_count,
-                      const struct ledger_transfer *journal, size_t n,
-                      const struct ledger_transfer **scratch, utime_t now_ms, struct refusal *why);
+/* A whole book, for the proof. */
+struct ledger_book {
+    const struct ledger_account *accounts; /* sorted by id (strcmp) */
+    size_t account_count;
+    const struct ledger_transfer *journal; /* in booking order */
+    size_t journal_count;
+    utime_t now_ms; /* a hold that expired before it and is not resolved is a leak */
+    /* scratch of the caller */
+    struct ledger_account *fold;                /* account_count */
+    const struct ledger_transfer **by_id;       /* journal_count */
+    const struct ledger_transfer **resolutions; /* journal_count */
+};
+/* Proves I1–I6, I8 and I19. ERR_CORRUPT with what ("I3 cash.prj_…") and why at the first violation. */
+enum err ledger_check(const struct ledger_book *book, struct refusal *why);
