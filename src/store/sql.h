@@ -1,0 +1,68 @@
+/* sql.h: inside src/store only. Statements prepared once per connection and found again by the
+ * address of their text; rows described by tables of columns, so that a struct and its row cannot
+ * drift apart. Errors are kept in the store (store_refuse). */
+#pragma once
+
+#include <sqlite3.h>
+
+#include "store/store.h"
+
+struct sql {
+    struct store *store;
+    sqlite3_stmt *st;
+    enum err err; /* of binding and stepping */
+};
+/* text must be static: its address is the key of the cache. Values by fmt: t (const char *, ""
+ * stays ""), i (int64_t), b (const void *, size_t). */
+struct sql sql_open(struct store *s, const char *text, const char *fmt, ...);
+bool sql_next(struct sql *q);          /* true: a row is there */
+int64_t sql_i64(struct sql *q, int col);
+const char *sql_text(struct sql *q, int col); /* "" for NULL; valid until the next step */
+const void *sql_blob(struct sql *q, int col, size_t *ret_n);
+enum err sql_close(struct sql *q);     /* always; resets the statement and tells what went wrong */
+/* open, one step, close. */
+enum err sql_run(struct store *s, const char *text, const char *fmt, ...);
+int64_t sql_changes(struct store *s);
+
+enum col_kind { COL_TEXT, COL_INT, COL_BIGINT, COL_BOOL, COL_U16, COL_REFUSAL };
+struct col {
+    const char *name;
+    enum col_kind kind;
+    size_t offset, size;
+};
+#define TEXT_COL(type, field) {#field, COL_TEXT, offsetof(type, field), sizeof(((type *)0)->field)}
+/* an id is text */
+#define ID_COL(type, field) TEXT_COL(type, field)
+/* enums and int32_t */
+#define INT_COL(type, field) {#field, COL_INT, offsetof(type, field), sizeof(((type *)0)->field)}
+#define BIGINT_COL(type, field) \
+    {#field, COL_BIGINT, offsetof(type, field), sizeof(((type *)0)->field)}
+#define BOOL_COL(type, field) {#field, COL_BOOL, offsetof(type, field), sizeof(((type *)0)->field)}
+#define U16_COL(type, field) {#field, COL_U16, offsetof(type, field), sizeof(((type *)0)->field)}
+/* a column whose name is not the field's path */
+#define COL_AS(column, k, type, field) \
+    {column, k, offsetof(type, field), sizeof(((type *)0)->field)}
+
+struct row_type {
+    const char *table;
+    const struct col *cols;
+    size_t col_count;
+    size_t size;       /* of the struct */
+    size_t key_count;  /* the first columns are the primary key */
+};
+#define ROW_TYPE(name, table_name, type, columns, keys) \
+    static const struct row_type name = {table_name, columns, ARRAY_LEN(columns), sizeof(type), keys}
+
+/* Insert, or replace the row with the same key. */
+enum err row_save(struct store *s, const struct row_type *t, const void *row);
+/* tail: static text after "SELECT columns FROM table ", such as "WHERE id=?". ERR_NOT_FOUND. */
+enum err row_get(struct store *s, const struct row_type *t, void *ret_row, const char *tail,
+                 const char *fmt, ...);
+/* Appends all rows. list: a struct of at, len, cap of the row's type. */
+enum err row_list(struct store *s, const struct row_type *t, void *list, const char *tail,
+                  const char *fmt, ...);
+/* Name, id or unambiguous start of an id. scope "" or "project=? AND " with its id; live: an extra
+ * condition on names, such as "state NOT IN (8)", or "". All three static. */
+enum err row_lookup(struct store *s, const struct row_type *t, void *ret_row, const char *by_name,
+                    const char *by_id, const char *scope, const char *text, const char *what,
+                    const char *verb, struct refusal *why);
