@@ -1,0 +1,232 @@
+/* funds.h: the money of the lifecycle: quotes, holds, evidence into charges, settlement.
+ *
+ * The rules are pure (domain/rate, price, term, ledger, meter, bill); here they meet the store. Every
+ * function works on the caller's connection inside his transaction and savepoint: an error leaves
+ * half-written rows that store_mark_undo takes away. Amounts are micro-units of the project's
+ * currency, times ms of the ledger clock, sizes MiB. Core thread, except what says "reader".
+ *
+ * How money moves. A lease runs in terms. funds_lease_open and funds_lease_renew hold
+ * F(Q+L) - F(Q) of every window of the lease (cards or seat, its disks) from the evidence cursor to
+ * the new paid_until, in one group with the post of what evidence proved of the old hold. Evidence
+ * (funds_slices_accept) and disk time only rate: they raise the windows' quantity. Money leaves the
+ * wallet when a term is renewed or settled; a disk without a running lease is posted from cash, or
+ * from the receivable when cash is gone. rated - posted of a lease is never more than its hold.
+ *
+ * Errors everywhere: ERR_STORE (ask store_refuse), ERR_CORRUPT, ERR_MONEY_RANGE; others as said. */
+#pragma once
+
+#include "base/json.h"
+#include "domain/bill.h"
+#include "domain/budget.h"
+#include "domain/meter.h"
+#include "domain/price.h"
+#include "domain/term.h"
+#include "store/store.h"
+
+#define SKU_SIZE 48
+#define FUNDS_DISKS_MAX (INSTANCE_DISKS_MAX + 1)
+#define FUNDS_LINES_MAX (2 * FUNDS_DISKS_MAX + 2)
+#define FUNDS_QUOTE_SIZE 512
+#define FUNDS_QUOTE_LIFE_S 900
+
+/* Makes the signing key (meta "quote.key") and the platform's accounts when they are missing. Once
+ * at the start of the daemon, inside a transaction. */
+enum err funds_init(struct store *s, struct id_maker *ids);
+
+/* ---- what it costs ---------------------------------------------------------------------- */
+
+/* "gpu.<model>" for cards, "cpu.seat" for a shape without cards, "disk", "disk.stopped",
+ * "disk.detached", "egress". */
+void funds_sku(enum meter m, const char *gpu_model, char ret_sku[SKU_SIZE]);
+
+/* What somebody wants to rent. shape.gpu_count 0: a CPU-only seat (also for start --no-gpu). */
+struct funds_ask {
+    struct id project;
+    struct shape shape; /* system_disk_mib included */
+    int64_t data_mib[INSTANCE_DISKS_MAX]; /* data disks that will be attached */
+    int32_t data_count;
+    int64_t for_s; /* whole time asked for; 0: no end (lines are for one hour then) */
+    int64_t egress_bytes; /* expected, for the estimate */
+};
+
+struct funds_line {
+    enum meter meter;
+    char sku[SKU_SIZE];
+    struct id price;
+    struct rate rate;
+    int64_t qty_per_s; /* 0 for traffic */
+    int64_t qty;       /* base units over the whole time */
+    int64_t amount_u;
+};
+
+struct funds_quote {
+    struct id project;
+    struct currency ccy;
+    struct funds_line lines[FUNDS_LINES_MAX];
+    size_t line_count;
+    int64_t total_u;        /* of the lines; prices include tax, so net = total, tax = 0 */
+    int64_t hour_u;         /* everything that runs, per hour */
+    int64_t hour_unit_u;    /* one card (or core) per hour */
+    int64_t hour_stopped_u; /* what goes on costing when stopped, per hour */
+    int64_t hold_u;         /* one term */
+    int64_t need_u;         /* start gate */
+    int64_t available_u;
+};
+
+/* The one rating of anything that is asked for (I24): offers, quotes, the gate, show. Reader.
+ * ERR_PRICE_UNKNOWN (sku). */
+enum err funds_quote(struct store *s, utime_t now, int64_t term_s, const struct funds_ask *ask,
+                     struct funds_quote *ret_q, struct refusal *why);
+/* Price per base unit of a SKU for a new start now. Reader. ERR_PRICE_UNKNOWN (sku). */
+enum err funds_price(struct store *s, utime_t now, const char *sku, struct id *ret_id,
+                     struct rate *ret_r, struct refusal *why);
+/* The same as µ per hour (cards, cores), per GiB and day (disks), per GiB (traffic). */
+enum err funds_price_unit(struct store *s, utime_t now, const char *sku, int64_t *ret_u,
+                          struct refusal *why);
+
+/* Signs what was asked and its price versions: "q1.<id>.<until>.…". Reader. */
+enum err funds_quote_sign(struct store *s, utime_t now, const struct funds_ask *ask,
+                          const struct funds_quote *q, struct id quote_id,
+                          char ret_text[FUNDS_QUOTE_SIZE], utime_t *ret_until);
+/* Holds a signed text against what would be charged now (q: funds_quote of the same ask).
+ * ERR_QUOTE_INVALID (not ours, other project, other ask), ERR_QUOTE_EXPIRED, ERR_OFFER_CHANGED
+ * (old, new: per hour). */
+enum err funds_quote_check(struct store *s, utime_t now, const char *text,
+                           const struct funds_ask *ask, const struct funds_quote *q,
+                           struct refusal *why);
+/* The price per hour that the caller saw (of one card or of all that runs) is still it, to the last
+ * unit. ERR_OFFER_CHANGED (old, new). */
+enum err funds_price_check(const struct funds_quote *q, int64_t seen_u, struct refusal *why);
+/* Start gate (product.md 4): the first hour of compute, or the whole time if shorter, and 24 h of
+ * its disks must be available; every budget must have something left. ERR_BALANCE (short, need,
+ * have), ERR_BUDGET (name, left, need). */
+enum err funds_gate(struct store *s, utime_t now, const struct funds_quote *q, int64_t for_s,
+                    struct refusal *why);
+
+/* ---- leases ------------------------------------------------------------------------------ */
+
+struct funds_disk {
+    struct id id;
+    enum disk_kind kind;
+    int64_t size_mib;
+};
+struct funds_lease {
+    struct id project, instance, lease, node;
+    int64_t epoch;
+    struct shape shape;  /* as it runs: gpu_count 0 without cards */
+    utime_t ends_at;     /* UTIME_NEVER: no end */
+    bool simulated;
+    struct funds_disk disks[FUNDS_DISKS_MAX]; /* system disk and data disks */
+    int32_t disk_count;
+};
+struct funds_term {
+    utime_t paid_until; /* whole second */
+    int64_t hold_u;
+    enum term_limit limit; /* what made it shorter than a whole term */
+    bool extended;         /* paid_until is later than it was */
+};
+
+/* Opens the account of a lease and holds its first term. Prices bind from now on: the version valid
+ * at this second; later cuts at once, rises after their notice. Data disks are charged as detached
+ * until the lease is ready, the system disk is free until then. ERR_BALANCE, ERR_BUDGET: not one
+ * second can be paid. */
+enum err funds_lease_open(struct store *s, utime_t now, int64_t term_s,
+                          const struct funds_lease *l, struct funds_term *ret_term,
+                          struct refusal *why);
+/* Posts what is proven, holds up to now + term_s (shorter by ends_at, funds, budgets; then
+ * extended is false when nothing was gained and paid_until stands as it was). Call it when the rest
+ * of the term gets short, and after a top-up or funds_lease_end_set. */
+enum err funds_lease_renew(struct store *s, utime_t now, int64_t term_s, struct id lease,
+                           struct funds_term *ret_term, struct refusal *why);
+enum err funds_lease_end_set(struct store *s, struct id lease, utime_t ends_at);
+/* The guest is reachable: card seconds count from here, its disks at the running price. */
+enum err funds_lease_ready(struct store *s, struct id lease, utime_t ready_ms);
+/* The stop was accepted (or the end was reached): card seconds count up to here, never later. May be
+ * called again with an earlier time. */
+enum err funds_lease_stop(struct store *s, struct id lease, utime_t stop_ms);
+/* The lease is over (the node said so, or it is given up): takes evidence that is still parked,
+ * posts all, releases the hold. Disks go on at the stopped price (system; only when it ever ran) and
+ * the detached price (data) from end_ms on. Once; again is harmless. Never ran: costs exactly 0. */
+enum err funds_lease_settle(struct store *s, utime_t now, struct id lease, utime_t end_ms,
+                            struct refusal *why);
+
+/* One slice of docs/node-protocol.md. t0/t1 are boot-clock ms. */
+struct funds_slice {
+    int64_t seq;
+    struct id lease;
+    int64_t epoch;
+    bool running; /* state "running" */
+    utime_t t0_ms, t1_ms;
+    int64_t cpu_us, memory_bytes, rx_bytes, tx_bytes, disk_used_mib, gpu_util_pct, gpu_memory_mib;
+    bool gpus_ok; /* false: the cards promised were not all there: evidence, but not charged */
+};
+struct funds_accepted {
+    int64_t ack_seq;   /* all slices of this boot up to it are safe */
+    int64_t taken, duplicates, parked;
+    int64_t conflicts; /* same key, other payload: kept out; an event was written */
+};
+/* Takes slices of one boot in any order and number: stored once by (node, boot, seq), worked on in
+ * the order of seq (which counts from 1 in each boot, without holes), so a slice after a hole waits.
+ * Billed are the whole seconds between ready and min(stop, settled end, paid_until), inside
+ * evidence and outside gaps (store_gap_list), each once. now: arrival; a slice never proves
+ * anything later. Tell funds_lease_ready of the same message first. */
+enum err funds_slices_accept(struct store *s, utime_t now, struct id node, const char *boot,
+                             utime_t anchor_ms, const struct funds_slice *slices, size_t n,
+                             struct funds_accepted *ret_a, struct refusal *why);
+/* How far the evidence of a lease reaches (0: none yet). */
+enum err funds_evidence_until(struct store *s, struct id lease, utime_t *ret_ms);
+
+/* ---- disks ------------------------------------------------------------------------------- */
+
+/* The disk is there (a data disk: charged as detached from ready_ms; a system disk: free until its
+ * lease is ready). */
+enum err funds_disk_open(struct store *s, struct id project, struct id instance, struct id node,
+                         const struct funds_disk *d, utime_t ready_ms);
+/* Its size changed at that time. ERR_STATE while it runs: call funds_lease_renew afterwards; the
+ * larger size counts from the second that is held for. ERR_BALANCE when the term cannot cover it. */
+enum err funds_disk_grow(struct store *s, utime_t now, struct id disk, int64_t size_mib,
+                         struct refusal *why);
+/* The delete was asked for (or its instance failed before it ever ran): free from here on. */
+enum err funds_disk_close(struct store *s, utime_t now, struct id disk);
+/* A system disk of a stopped instance that waits to start again, and such: nothing to do; its price
+ * follows its lease. A failed instance whose system disk is erased: funds_disk_close. */
+
+/* Time of a node's disks up to to_ms. heard: the node proved to be there all that time: charged;
+ * else (it came back after a silence) that time is free. Call at each sync. */
+enum err funds_node_time(struct store *s, utime_t now, struct id node, utime_t to_ms, bool heard);
+
+/* ---- what is there ----------------------------------------------------------------------- */
+
+struct funds_wallet {
+    struct currency ccy;
+    int64_t cash_u, held_u, available_u, owed_u;
+    int64_t burn_hour_u;
+    int64_t lasts_s; /* INT64_MAX: nothing burns */
+};
+enum err funds_wallet(struct store *s, utime_t now, struct id project,
+                      struct funds_wallet *ret_w); /* reader */
+/* What the leases of an instance (cards, seat, its system disk) or a disk cost so far. Reader. */
+enum err funds_spent(struct store *s, struct id instance, int64_t *ret_u);
+enum err funds_spent_disk(struct store *s, struct id disk, int64_t *ret_u);
+/* What an instance costs per hour now, running and stopped, with its own price binding. Reader. */
+enum err funds_rates(struct store *s, utime_t now, struct id project, struct id instance,
+                     const struct shape *shape, const struct funds_disk *disks, size_t disk_count,
+                     int64_t *ret_run_hour_u, int64_t *ret_stopped_hour_u, struct refusal *why);
+/* A disk's price per hour now, 0 when it is free now. Reader. */
+enum err funds_disk_rate(struct store *s, utime_t now, struct id disk, int64_t *ret_hour_u);
+/* Since when a project owes storage (0: it does not). Its data is kept FUNDS_ARREARS_KEEP_S. */
+#define FUNDS_ARREARS_KEEP_S (15 * 86400)
+enum err funds_arrears_since(struct store *s, struct id project, utime_t *ret_ms);
+/* Moves money into a wallet: pays what is owed first. id: "tra_…", the idempotency key. */
+enum err funds_topup(struct store *s, utime_t now, struct id project, struct id id, int64_t amount_u,
+                     const char *note, struct refusal *why);
+
+/* ---- upkeep ------------------------------------------------------------------------------ */
+
+/* Once a minute: posts disk time, settles leases whose hold expired (paid_until + 24 h, nobody
+ * spoke for them), writes the events wallet.low at 24 h, 6 h and 1 h of remaining run time. After a
+ * start of the daemon, let the nodes report first. */
+enum err funds_tick(struct store *s, utime_t now, struct refusal *why);
+
+/* {"amount":"1.234567","currency":"CNY"} */
+void json_money(struct json_writer *w, const char *key, int64_t u, struct currency ccy);
