@@ -34,7 +34,8 @@ enum priv_op {
     PRIV_GUEST_STAT,
     PRIV_GUEST_DEADLINE, /* deadline */
     PRIV_GUEST_STOP,     /* deadline.grace_ms: TERM now, KILL after the grace */
-    PRIV_GUEST_CLEAN,    /* removes all that belongs to an ended lease; idempotent */
+    PRIV_GUEST_CLEAN,    /* removes all that belongs to an ended lease; async: GUEST_STAT says
+                          * GUEST_NONE when nothing is left; ERR_STATE while the guest lives */
     PRIV_GUEST_LOG,      /* log.from; text_len bytes of output */
     PRIV_KEYS_SET,       /* text: authorized_keys of the lease, whole */
     PRIV_NOTICE,         /* text: appended to the notices the guest sees */
@@ -85,6 +86,9 @@ struct priv_guest {
     /* The command beside SSH; empty: none (the guest lives until stopped). argv and env are
      * NUL-separated lists, ended by an empty string. */
     char argv[2048], env[4096];
+    /* The end it is born with, so that no moment is without one (as in priv_deadline). hard 0: a
+     * minute from now, until PRIV_GUEST_DEADLINE says more; UTIME_NEVER: no end. */
+    utime_t soft_end_boot_ms, hard_end_boot_ms;
 };
 
 struct priv_deadline {
@@ -146,7 +150,9 @@ struct priv_rep {
             int32_t pid;
             uint8_t guard_alive, oom, killed_at_deadline;
             int32_t exit_code; /* 128 + signal when killed; -1 unknown */
-            utime_t started_boot_ms, ready_boot_ms, ended_boot_ms; /* ready: SSH accepted; 0 not yet */
+            /* ready: SSH accepted. 0: not yet. ended: the last proof of life where nobody saw the
+             * end; 0 with GUEST_ENDED: it ended in an earlier boot of the machine. */
+            utime_t started_boot_ms, ready_boot_ms, ended_boot_ms;
             struct priv_deadline deadline;
             uint32_t fail; /* enum err of a failed start, detail in why */
             char host_key[256]; /* "ssh-ed25519 AAAA…" */
