@@ -62,8 +62,8 @@ static void give_rest(struct bill_share *shares, size_t n, int64_t k, int64_t *p
         parts[shares[i].index]++;
 }
 
-enum err bill_close(struct currency ccy, const int64_t *lines_u, size_t n,
-                    struct bill_share *scratch, int64_t *ret_minor, struct bill_total *ret_total)
+enum err bill_close(int64_t minor_u, const int64_t *lines_u, size_t n, struct bill_share *scratch,
+                    int64_t *ret_minor, struct bill_total *ret_total)
 {
     struct bill_total t = {0};
     int64_t floors = 0;
@@ -72,11 +72,11 @@ enum err bill_close(struct currency ccy, const int64_t *lines_u, size_t n,
         TRY(micro_add(t.total_u, lines_u[i], &t.total_u));
     if (t.total_u < 0)
         return ERR_VALIDATION;
-    money_to_minor(money_of(t.total_u, ccy), &t.payable_minor, &t.residue_u);
+    micro_to_minor(t.total_u, minor_u, &t.payable_minor, &t.residue_u);
     if (ret_minor) {
         for (size_t i = 0; i < n; i++) {
             scratch[i].index = i;
-            money_to_minor(money_of(lines_u[i], ccy), &ret_minor[i], &scratch[i].remainder);
+            micro_to_minor(lines_u[i], minor_u, &ret_minor[i], &scratch[i].remainder);
             floors += ret_minor[i];
         }
         give_rest(scratch, n, t.payable_minor - floors, ret_minor);

@@ -40,9 +40,9 @@ struct bill_share {
     size_t index;
 };
 /* Σ lines → payable and residue; ret_minor (n, or NULL) gets the printed amounts. scratch: n. Lines
- * may be negative (credits), the sum may not: ERR_VALIDATION. */
-enum err bill_close(struct currency ccy, const int64_t *lines_u, size_t n,
-                    struct bill_share *scratch, int64_t *ret_minor, struct bill_total *ret_total);
+ * may be negative (credits), the sum may not: ERR_VALIDATION. minor_u: currency_minor_u. */
+enum err bill_close(int64_t minor_u, const int64_t *lines_u, size_t n, struct bill_share *scratch,
+                    int64_t *ret_minor, struct bill_total *ret_total);
 /* Splits total into parts proportional to weights by largest remainder, ties to the lowest index;
  * Σ parts = total. total and weights >= 0. All weights 0: the first takes all. */
 enum err bill_split(int64_t total, const int64_t *weights, size_t n, struct bill_share *scratch,

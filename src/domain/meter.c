@@ -112,3 +112,48 @@ bool meter_clock_stepped(int64_t wall_delta_ms, int64_t boot_delta_ms)
 
     return difference > METER_CLOCK_STEP_MS || difference < -METER_CLOCK_STEP_MS;
 }
+
+/* ---- state × meter ---- */
+
+#define FREE METER_COUNT
+
+static const struct {
+    bool cards, traffic;
+    enum meter system_disk, data_disk;
+} state_meters[INSTANCE_STATE_COUNT] = {
+    [INSTANCE_QUEUED] = {false, false, FREE, METER_DISK_DETACHED},
+    [INSTANCE_PREPARING] = {false, false, FREE, METER_DISK_DETACHED},
+    [INSTANCE_RUNNING] = {true, true, METER_DISK, METER_DISK},
+    [INSTANCE_PREEMPTING] = {true, true, METER_DISK, METER_DISK},
+    [INSTANCE_STOPPING] = {false, true, METER_DISK, METER_DISK},
+    [INSTANCE_STOPPED] = {false, false, METER_DISK_STOPPED, METER_DISK_DETACHED},
+    [INSTANCE_UNREACHABLE] = {false, false, FREE, FREE},
+    [INSTANCE_RELEASING] = {false, false, FREE, METER_DISK_DETACHED},
+    [INSTANCE_RELEASED] = {false, false, FREE, METER_DISK_DETACHED},
+    [INSTANCE_FAILED] = {false, false, FREE, METER_DISK_DETACHED},
+};
+
+bool meter_cards_run(enum instance_state state)
+{
+    CHECK((size_t)state < INSTANCE_STATE_COUNT);
+    return state_meters[state].cards;
+}
+
+bool meter_traffic_runs(enum instance_state state)
+{
+    CHECK((size_t)state < INSTANCE_STATE_COUNT);
+    return state_meters[state].traffic;
+}
+
+bool meter_for_disk(enum instance_state state, enum disk_kind kind, bool by_platform,
+                    enum meter *ret_meter)
+{
+    CHECK((size_t)state < INSTANCE_STATE_COUNT);
+    enum meter m = kind == DISK_SYSTEM ? state_meters[state].system_disk
+                                       : state_meters[state].data_disk;
+
+    if (m == FREE || (by_platform && state == INSTANCE_STOPPED))
+        return false;
+    *ret_meter = m;
+    return true;
+}

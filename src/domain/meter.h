@@ -55,3 +55,12 @@ int64_t meter_evidenced_ms(int64_t node_delta_ms, int64_t own_delta_ms);
 /* True: the wall clock and the boot-time clock disagree by more than a second: alarm, no new starts
  * until resolved; charges are not touched. */
 bool meter_clock_stepped(int64_t wall_delta_ms, int64_t boot_delta_ms);
+
+/* State × meter (money.md 1.8). */
+bool meter_cards_run(enum instance_state state);
+bool meter_traffic_runs(enum instance_state state);
+/* The meter a disk runs on; false: free. by_platform: stopped by the platform, not by the user. A
+ * data disk is an object of its own: where its instance has no right to it, it is charged as
+ * detached; only an unreachable node or a platform stop makes it free. */
+bool meter_for_disk(enum instance_state state, enum disk_kind kind, bool by_platform,
+                    enum meter *ret_meter);

@@ -188,17 +188,22 @@ void money_format_ccy(struct money m, char *buf, size_t size)
     CHECK(ok);
 }
 
-void money_to_minor(struct money m, int64_t *ret_minor, int64_t *ret_residue_u)
+void micro_to_minor(int64_t u, int64_t minor_u, int64_t *ret_minor, int64_t *ret_residue_u)
 {
-    int64_t unit = currency_minor_u(m.ccy);
-    int64_t minor = m.u / unit, residue = m.u % unit;
+    CHECK(minor_u > 0);
+    int64_t minor = u / minor_u, residue = u % minor_u;
 
     if (residue < 0) {
-        residue += unit;
+        residue += minor_u;
         minor--;
     }
     *ret_minor = minor;
     *ret_residue_u = residue;
+}
+
+void money_to_minor(struct money m, int64_t *ret_minor, int64_t *ret_residue_u)
+{
+    micro_to_minor(m.u, currency_minor_u(m.ccy), ret_minor, ret_residue_u);
 }
 
 enum err money_from_minor(int64_t minor, struct currency ccy, struct money *ret_m)

@@ -50,4 +50,5 @@ void money_format_ccy(struct money m, char *buf, size_t size);
 
 /* The border to whole minor units: ⌊u/m⌋ (towards minus infinity) and the residue 0 <= r < m. */
 void money_to_minor(struct money m, int64_t *ret_minor, int64_t *ret_residue_u);
+void micro_to_minor(int64_t u, int64_t minor_u, int64_t *ret_minor, int64_t *ret_residue_u);
 enum err money_from_minor(int64_t minor, struct currency ccy, struct money *ret_m);
