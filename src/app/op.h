@@ -5,22 +5,13 @@
 #pragma once
 
 #include "base/json.h"
-#include "domain/types.h"
+#include "domain/authz.h"
 
 struct store;
 struct core;
 
 enum op_method { OP_GET, OP_POST, OP_PUT, OP_DELETE };
 enum op_flags { OPF_READ = 1, OPF_IDEM = 2, OPF_DRYRUN = 4, OPF_STREAM = 8 };
-enum op_access {
-    ACCESS_PUBLIC,
-    ACCESS_NODE,
-    ACCESS_VIEWER,
-    ACCESS_MEMBER,
-    ACCESS_OWNER,
-    ACCESS_SUPPLIER,
-    ACCESS_OPERATOR
-};
 
 /* Who asks, after authn. */
 struct principal {
@@ -37,7 +28,7 @@ struct op_row {
     const char *name;
     enum op_method method;
     const char *path;
-    enum op_access access;
+    enum access access;
     unsigned flags;
     const char *cli, *schema, *summary;
     op_handler *run; /* NULL in the CLI, which has no handlers */
