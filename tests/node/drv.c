@@ -1,0 +1,119 @@
+/* drv: the node's drivers from the command line, for the tests beside it: drv [STATE] CALL ARGS…
+ * Prints "ok key=value …" or "CODE key=value …" (the refusal); the exit status is 0 for both, so that
+ * a crash is never taken for a refusal. Each call is a process of its own, as after a restart. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "node/disk.h"
+#include "node/drivers.h"
+#include "node/paths.h"
+
+static struct node_paths paths;
+
+static void say(enum err e, const struct refusal *why, const char *text)
+{
+    printf("%s", err_code(e));
+    for (size_t i = 0; e != ERR_OK && i < why->param_count; i++)
+        printf(" %s=%s", why->params[i].key, why->params[i].value);
+    printf("%s%s\n", *text ? " " : "", text);
+}
+
+static struct id id_of(const char *s)
+{
+    struct id id = {0};
+
+    CHECK(str_copy(id.s, sizeof(id.s), s));
+    return id;
+}
+
+static int64_t number(const char *s)
+{
+    int64_t v;
+
+    CHECK(str_parse_i64(s, INT64_MIN, INT64_MAX, &v) == ERR_OK);
+    return v;
+}
+
+static enum err call_userns(int argc, char **argv, char *text, size_t size, struct refusal *why)
+{
+    uint32_t base;
+
+    if (str_eq(argv[0], "range-give") && argc == 2) {
+        userns_range_give(&paths, id_of(argv[1]));
+        return ERR_OK;
+    }
+    CHECK(str_eq(argv[0], "range-take") && argc == 2);
+    TRY(userns_range_take(&paths, id_of(argv[1]), &base, why));
+    str_printf(text, size, "base=%u", base);
+    return ERR_OK;
+}
+
+static enum err disk_facts(struct id disk, char *text, size_t size)
+{
+    static const char *const names[] = {"none", "ready", "attached", "erasing", "erased", "broken"};
+    struct priv_rep rep;
+
+    disk_stat(&paths, disk, &rep);
+    str_printf(text, size,
+               "state=%s size=%" PRId64 " used=%" PRId64 " inodes=%" PRId64 " inodes_used=%" PRId64
+               " erased=%" PRId64 " ms=%" PRId64,
+               names[rep.disk.state], rep.disk.size_mib, rep.disk.used_mib, rep.disk.inodes,
+               rep.disk.inodes_used, rep.disk.erased_bytes, rep.disk.erase_ms);
+    return ERR_OK;
+}
+
+static enum err call_disk(int argc, char **argv, char *text, size_t size, struct refusal *why)
+{
+    const char *verb = argv[0];
+
+    if (str_eq(verb, "disk-grow-probe")) {
+        str_printf(text, size, "online=%d", disk_online_grow());
+        return ERR_OK;
+    }
+    if (str_eq(verb, "disk-pool")) {
+        int64_t total, left;
+        TRY(disk_pool(&paths, &total, &left, why));
+        str_printf(text, size, "total=%" PRId64 " free=%" PRId64, total, left);
+        return ERR_OK;
+    }
+    CHECK(argc >= 2);
+    struct id disk = id_of(argv[1]);
+    if (str_eq(verb, "disk-ensure") && argc == 3)
+        return disk_ensure(&paths, disk, number(argv[2]), why);
+    if (str_eq(verb, "disk-stat"))
+        return disk_facts(disk, text, size);
+    if (str_eq(verb, "disk-detach") && argc == 3)
+        return disk_detach(&paths, disk, argv[2], why);
+    if (str_eq(verb, "disk-erase"))
+        return disk_erase(&paths, disk, why);
+    if (str_eq(verb, "disk-forget"))
+        return disk_forget(&paths, disk, why);
+    CHECK(str_eq(verb, "disk-attach") && argc == 4);
+    int fd = -1; /* kept until the process ends */
+    uint32_t base;
+    TRY(userns_range_take(&paths, id_of(argv[2]), &base, why));
+    TRY(userns_open(base, &fd, why));
+    return disk_attach(&paths, disk, id_of(argv[2]), fd, argv[3], why);
+}
+
+int main(int argc, char **argv)
+{
+    struct refusal why = {0};
+    char text[2048] = "";
+
+    CHECK(argc >= 3);
+    enum err e = paths_init(argv[1], 0, 0, &paths, &why);
+    argc -= 2;
+    argv += 2;
+    if (e == ERR_OK && str_starts(argv[0], "range-"))
+        e = call_userns(argc, argv, text, sizeof(text), &why);
+    else if (e == ERR_OK && str_starts(argv[0], "disk-"))
+        e = call_disk(argc, argv, text, sizeof(text), &why);
+    else
+        CHECK(e != ERR_OK);
+    say(e, &why, text);
+    return 0;
+}
