@@ -23,16 +23,18 @@ enum err sql_close(struct sql *q);     /* always; resets the statement and tells
 /* open, one step, close. */
 enum err sql_run(struct store *s, const char *text, const char *fmt, ...);
 int64_t sql_changes(struct store *s);
+int64_t sql_last_id(struct store *s);
+enum err sql_script(struct store *s, const char *text); /* several statements, no rows */
 
-enum col_kind { COL_TEXT, COL_INT, COL_BIGINT, COL_BOOL, COL_U16, COL_REFUSAL };
+enum col_kind { COL_TEXT, COL_REF, COL_INT, COL_BIGINT, COL_BOOL, COL_U16, COL_REFUSAL };
 struct col {
     const char *name;
     enum col_kind kind;
     size_t offset, size;
 };
 #define TEXT_COL(type, field) {#field, COL_TEXT, offsetof(type, field), sizeof(((type *)0)->field)}
-/* an id is text */
-#define ID_COL(type, field) TEXT_COL(type, field)
+/* text whose empty value is NULL: a reference that may be absent */
+#define REF_COL(type, field) {#field, COL_REF, offsetof(type, field), sizeof(((type *)0)->field)}
 /* enums and int32_t */
 #define INT_COL(type, field) {#field, COL_INT, offsetof(type, field), sizeof(((type *)0)->field)}
 #define BIGINT_COL(type, field) \
@@ -61,8 +63,13 @@ enum err row_get(struct store *s, const struct row_type *t, void *ret_row, const
 /* Appends all rows. list: a struct of at, len, cap of the row's type. */
 enum err row_list(struct store *s, const struct row_type *t, void *list, const char *tail,
                   const char *fmt, ...);
-/* Name, id or unambiguous start of an id. scope "" or "project=? AND " with its id; live: an extra
- * condition on names, such as "state NOT IN (8)", or "". All three static. */
-enum err row_lookup(struct store *s, const struct row_type *t, void *ret_row, const char *by_name,
-                    const char *by_id, const char *scope, const char *text, const char *what,
-                    const char *verb, struct refusal *why);
+/* Name, id or unambiguous start (4 letters at least) of an id. All texts static; both tails take the
+ * scope first ("project=?1", or "?1=?1" when there is none); by_name then the name, by_id the first
+ * and the last id and at most two rows. */
+struct row_finder {
+    const char *by_name, *by_id;
+    const char *what, *verb; /* for the refusal */
+};
+enum err row_lookup(struct store *s, const struct row_type *t, void *ret_row,
+                    const struct row_finder *f, struct id scope, const char *text,
+                    struct refusal *why);
