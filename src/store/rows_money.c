@@ -1,0 +1,320 @@
+#include "store/rows_money.h"
+
+#include "store/sql.h"
+
+static const struct col price_cols[] = {
+    TEXT_COL(struct price_row, id),           TEXT_COL(struct price_row, sku),
+    BIGINT_COL(struct price_row, p),        BIGINT_COL(struct price_row, d),
+    TEXT_COL(struct price_row, unit),       BIGINT_COL(struct price_row, unit_u),
+    BIGINT_COL(struct price_row, valid_from_s),
+    BIGINT_COL(struct price_row, announced_s), BIGINT_COL(struct price_row, notice_s),
+};
+ROW_TYPE(price_type, "price_version", struct price_row, price_cols, 1);
+
+enum err money_price_add(struct store *s, const struct price_row *p)
+{
+    return row_save(s, &price_type, p);
+}
+
+enum err money_price_get(struct store *s, struct id id, struct price_row *ret_p)
+{
+    return row_get(s, &price_type, ret_p, "WHERE id=?", "t", id.s);
+}
+
+enum err money_price_list(struct store *s, const char *sku, struct price_row_list *ret_l)
+{
+    return row_list(s, &price_type, ret_l, "WHERE sku=? ORDER BY valid_from_s, rowid", "t", sku);
+}
+
+enum err money_price_list_all(struct store *s, struct price_row_list *ret_l)
+{
+    return row_list(s, &price_type, ret_l, "ORDER BY sku, valid_from_s, rowid", "");
+}
+
+static const struct col account_cols[] = {
+    TEXT_COL(struct ledger_account, id),         TEXT_COL(struct ledger_account, ledger),
+    INT_COL(struct ledger_account, flags),
+    COL_AS("lim", COL_BIGINT, struct ledger_account, limit),
+    BIGINT_COL(struct ledger_account, dr_posted), BIGINT_COL(struct ledger_account, dr_pending),
+    BIGINT_COL(struct ledger_account, cr_posted), BIGINT_COL(struct ledger_account, cr_pending),
+};
+ROW_TYPE(account_type, "account", struct ledger_account, account_cols, 1);
+
+enum err money_account_get(struct store *s, const char *id, struct ledger_account *ret_a)
+{
+    return row_get(s, &account_type, ret_a, "WHERE id=?", "t", id);
+}
+
+enum err money_account_save(struct store *s, const struct ledger_account *a)
+{
+    return row_save(s, &account_type, a);
+}
+
+enum err money_account_list(struct store *s, struct account_list *ret_l)
+{
+    return row_list(s, &account_type, ret_l, "ORDER BY id", "");
+}
+
+static const struct col topup_cols[] = {
+    TEXT_COL(struct topup_row, id),     TEXT_COL(struct topup_row, project),
+    BIGINT_COL(struct topup_row, amount), TEXT_COL(struct topup_row, note),
+    BIGINT_COL(struct topup_row, at),
+};
+ROW_TYPE(topup_type, "topup", struct topup_row, topup_cols, 1);
+
+enum err money_topup_save(struct store *s, const struct topup_row *t)
+{
+    return row_save(s, &topup_type, t);
+}
+
+static const struct col window_cols[] = {
+    TEXT_COL(struct window_row, id),         TEXT_COL(struct window_row, project),
+    TEXT_COL(struct window_row, instance),     TEXT_COL(struct window_row, subject),
+    TEXT_COL(struct window_row, lease),        INT_COL(struct window_row, meter),
+    TEXT_COL(struct window_row, sku),        TEXT_COL(struct window_row, price),
+    BIGINT_COL(struct window_row, year),     INT_COL(struct window_row, month),
+    BIGINT_COL(struct window_row, qty),      BIGINT_COL(struct window_row, rated_u),
+    BIGINT_COL(struct window_row, posted_u), BIGINT_COL(struct window_row, posts),
+    BIGINT_COL(struct window_row, from_s),   BIGINT_COL(struct window_row, to_s),
+    BOOL_COL(struct window_row, simulated),
+};
+ROW_TYPE(window_type, "rating_window", struct window_row, window_cols, 1);
+
+enum err money_window_get(struct store *s, const char *id, struct window_row *ret_w)
+{
+    return row_get(s, &window_type, ret_w, "WHERE id=?", "t", id);
+}
+
+enum err money_window_save(struct store *s, const struct window_row *w)
+{
+    return row_save(s, &window_type, w);
+}
+
+enum err money_window_open_lease(struct store *s, struct id lease, struct window_list *ret_l)
+{
+    return row_list(s, &window_type, ret_l,
+                    "WHERE project=(SELECT project FROM fund_lease WHERE lease=?1) AND lease=?1 "
+                    "AND rated_u<>posted_u ORDER BY id",
+                    "t", lease.s);
+}
+
+enum err money_window_open_free(struct store *s, struct id project, struct window_list *ret_l)
+{
+    return row_list(s, &window_type, ret_l,
+                    "WHERE project=? AND lease='' AND rated_u<>posted_u ORDER BY id", "t",
+                    project.s);
+}
+
+enum err money_window_month(struct store *s, struct id project, int64_t year, int month,
+                            struct window_list *ret_l)
+{
+    return row_list(s, &window_type, ret_l,
+                    "WHERE project=? AND year=? AND month=? ORDER BY from_s, subject, meter, id",
+                    "tii", project.s, year, (int64_t)month);
+}
+
+enum err money_window_all(struct store *s, struct window_list *ret_l)
+{
+    return row_list(s, &window_type, ret_l, "ORDER BY from_s, subject, meter, id", "");
+}
+
+static enum err one_i64(struct sql q, int64_t *ret_v)
+{
+    if (sql_next(&q))
+        *ret_v = sql_i64(&q, 0);
+    return sql_close(&q);
+}
+
+enum err money_window_sum_instance(struct store *s, struct id instance, int64_t *ret_rated_u)
+{
+    return one_i64(sql_open(s, "SELECT coalesce(sum(rated_u),0) FROM rating_window WHERE instance=?",
+                            "t", instance.s),
+                   ret_rated_u);
+}
+
+enum err money_window_sum_subject(struct store *s, struct id subject, int64_t *ret_rated_u)
+{
+    return one_i64(sql_open(s, "SELECT coalesce(sum(rated_u),0) FROM rating_window WHERE subject=?",
+                            "t", subject.s),
+                   ret_rated_u);
+}
+
+enum err money_window_unposted(struct store *s, struct id project, int64_t *ret_held_u,
+                               int64_t *ret_free_u)
+{
+    struct sql q = sql_open(s,
+                            "SELECT coalesce(sum(CASE WHEN lease<>'' THEN rated_u-posted_u END),0),"
+                            " coalesce(sum(CASE WHEN lease='' THEN rated_u-posted_u END),0) "
+                            "FROM rating_window WHERE project=? AND rated_u<>posted_u",
+                            "t", project.s);
+
+    if (sql_next(&q)) {
+        *ret_held_u = sql_i64(&q, 0);
+        *ret_free_u = sql_i64(&q, 1);
+    }
+    return sql_close(&q);
+}
+
+enum err money_window_open_projects(struct store *s, struct id_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT DISTINCT project FROM rating_window "
+                            "WHERE rated_u<>posted_u AND lease='' ORDER BY project",
+                            "");
+
+    while (sql_next(&q)) {
+        struct id *id = vec_push(ret_l);
+
+        (void)str_copy(id->s, sizeof(id->s), sql_text(&q, 0));
+    }
+    return sql_close(&q);
+}
+
+enum err money_day_add(struct store *s, struct id project, int64_t from_s, int64_t u)
+{
+    return sql_run(s,
+                   "INSERT INTO project_day(project, from_s, rated_u) VALUES(?,?,?) "
+                   "ON CONFLICT(project, from_s) DO UPDATE SET rated_u=rated_u+excluded.rated_u",
+                   "tii", project.s, from_s, u);
+}
+
+enum err money_day_sum(struct store *s, struct id project, int64_t from_s, int64_t to_s,
+                       int64_t *ret_u)
+{
+    return one_i64(sql_open(s,
+                            "SELECT coalesce(sum(rated_u),0) FROM project_day "
+                            "WHERE project=? AND from_s>=? AND from_s<?",
+                            "tii", project.s, from_s, to_s),
+                   ret_u);
+}
+
+static const struct col lease_cols[] = {
+    TEXT_COL(struct fund_lease, lease),         TEXT_COL(struct fund_lease, project),
+    TEXT_COL(struct fund_lease, instance),      TEXT_COL(struct fund_lease, node),
+    BIGINT_COL(struct fund_lease, epoch),     INT_COL(struct fund_lease, meter),
+    TEXT_COL(struct fund_lease, sku),         BIGINT_COL(struct fund_lease, qty_per_s),
+    BOOL_COL(struct fund_lease, simulated),   BIGINT_COL(struct fund_lease, started_s),
+    BIGINT_COL(struct fund_lease, held_from_s), BIGINT_COL(struct fund_lease, ready_ms),
+    BIGINT_COL(struct fund_lease, stop_ms),   BIGINT_COL(struct fund_lease, ends_at),
+    BIGINT_COL(struct fund_lease, paid_until_s), BIGINT_COL(struct fund_lease, cursor_ms),
+    BIGINT_COL(struct fund_lease, billed_s),  TEXT_COL(struct fund_lease, hold),
+    BIGINT_COL(struct fund_lease, hold_u),    BIGINT_COL(struct fund_lease, terms),
+    BOOL_COL(struct fund_lease, settled),
+};
+ROW_TYPE(lease_type, "fund_lease", struct fund_lease, lease_cols, 1);
+
+enum err money_lease_get(struct store *s, struct id lease, struct fund_lease *ret_l)
+{
+    return row_get(s, &lease_type, ret_l, "WHERE lease=?", "t", lease.s);
+}
+
+enum err money_lease_save(struct store *s, const struct fund_lease *l)
+{
+    return row_save(s, &lease_type, l);
+}
+
+enum err money_lease_open(struct store *s, struct id project, struct fund_lease_list *ret_l)
+{
+    return row_list(s, &lease_type, ret_l, "WHERE project=? AND settled=0 ORDER BY lease", "t",
+                    project.s);
+}
+
+enum err money_lease_open_all(struct store *s, struct fund_lease_list *ret_l)
+{
+    return row_list(s, &lease_type, ret_l, "WHERE settled=0 ORDER BY lease", "");
+}
+
+enum err money_lease_of_instance(struct store *s, struct id instance, struct fund_lease *ret_l)
+{
+    return row_get(s, &lease_type, ret_l,
+                   "WHERE instance=? ORDER BY settled, started_s DESC, terms LIMIT 1", "t",
+                   instance.s);
+}
+
+enum err money_lease_all(struct store *s, struct fund_lease_list *ret_l)
+{
+    return row_list(s, &lease_type, ret_l, "ORDER BY lease", "");
+}
+
+static const struct col disk_cols[] = {
+    TEXT_COL(struct fund_disk, disk),        TEXT_COL(struct fund_disk, project),
+    TEXT_COL(struct fund_disk, instance),    TEXT_COL(struct fund_disk, node),
+    TEXT_COL(struct fund_disk, lease),       INT_COL(struct fund_disk, kind),
+    BIGINT_COL(struct fund_disk, size_mib), INT_COL(struct fund_disk, meter),
+    INT_COL(struct fund_disk, before),     BIGINT_COL(struct fund_disk, started_s),
+    BIGINT_COL(struct fund_disk, cursor_s), BOOL_COL(struct fund_disk, simulated),
+    BOOL_COL(struct fund_disk, closed),
+};
+ROW_TYPE(disk_type, "fund_disk", struct fund_disk, disk_cols, 1);
+
+enum err money_disk_get(struct store *s, struct id disk, struct fund_disk *ret_d)
+{
+    return row_get(s, &disk_type, ret_d, "WHERE disk=?", "t", disk.s);
+}
+
+enum err money_disk_save(struct store *s, const struct fund_disk *d)
+{
+    return row_save(s, &disk_type, d);
+}
+
+enum err money_disk_of_node(struct store *s, struct id node, struct fund_disk_list *ret_l)
+{
+    return row_list(s, &disk_type, ret_l, "WHERE node=? AND closed=0 ORDER BY disk", "t", node.s);
+}
+
+enum err money_disk_of_lease(struct store *s, struct id lease, struct fund_disk_list *ret_l)
+{
+    return row_list(s, &disk_type, ret_l, "WHERE lease=? AND lease<>'' ORDER BY disk", "t", lease.s);
+}
+
+enum err money_disk_of_project(struct store *s, struct id project, struct fund_disk_list *ret_l)
+{
+    return row_list(s, &disk_type, ret_l, "WHERE project=? AND closed=0 ORDER BY disk", "t",
+                    project.s);
+}
+
+static const struct col project_cols[] = {
+    TEXT_COL(struct fund_project, project),
+    BIGINT_COL(struct fund_project, arrears_since),
+    INT_COL(struct fund_project, alert),
+};
+ROW_TYPE(project_type, "fund_project", struct fund_project, project_cols, 1);
+
+enum err money_project_get(struct store *s, struct id project, struct fund_project *ret_p)
+{
+    enum err e = row_get(s, &project_type, ret_p, "WHERE project=?", "t", project.s);
+
+    if (e != ERR_NOT_FOUND)
+        return e;
+    *ret_p = (struct fund_project){.project = project};
+    return ERR_OK;
+}
+
+enum err money_project_save(struct store *s, const struct fund_project *p)
+{
+    return row_save(s, &project_type, p);
+}
+
+static const struct col budget_cols[] = {
+    TEXT_COL(struct budget_row, project),
+    TEXT_COL(struct budget_row, name),
+    BIGINT_COL(struct budget_row, cap_u),
+    INT_COL(struct budget_row, period),
+};
+ROW_TYPE(budget_type, "budget", struct budget_row, budget_cols, 2);
+
+enum err money_budget_save(struct store *s, const struct budget_row *b)
+{
+    return row_save(s, &budget_type, b);
+}
+
+enum err money_budget_remove(struct store *s, struct id project, const char *name)
+{
+    TRY(sql_run(s, "DELETE FROM budget WHERE project=? AND name=?", "tt", project.s, name));
+    return sql_changes(s) > 0 ? ERR_OK : ERR_NOT_FOUND;
+}
+
+enum err money_budget_list(struct store *s, struct id project, struct budget_list *ret_l)
+{
+    return row_list(s, &budget_type, ret_l, "WHERE project=? ORDER BY name", "t", project.s);
+}

@@ -1,0 +1,218 @@
+/* rows_money.h: rows of the books (migration 0002). Used by app/funds*.c and the money operations
+ * only. As in store.h: ERR_OK, ERR_NOT_FOUND for a missing single row, ERR_STORE; lists are the
+ * caller's (vec_fini). Nothing here decides anything. */
+#pragma once
+
+#include "domain/ledger.h"
+#include "store/store.h"
+
+#define MONEY_SKU_SIZE 48
+#define MONEY_FREE METER_COUNT /* meter of a disk that costs nothing now */
+
+struct price_row {
+    struct id id;
+    char sku[MONEY_SKU_SIZE];
+    int64_t p, d;
+    char unit[16];
+    int64_t unit_u; /* the price as it was set, per unit */
+    int64_t valid_from_s, announced_s, notice_s;
+};
+struct price_row_list {
+    struct price_row *at;
+    size_t len, cap;
+};
+enum err money_price_add(struct store *s, const struct price_row *p);
+enum err money_price_get(struct store *s, struct id id, struct price_row *ret_p);
+enum err money_price_list(struct store *s, const char *sku, struct price_row_list *ret_l);
+enum err money_price_list_all(struct store *s, struct price_row_list *ret_l);
+
+enum err money_account_get(struct store *s, const char *id, struct ledger_account *ret_a);
+enum err money_account_save(struct store *s, const struct ledger_account *a);
+struct account_list {
+    struct ledger_account *at;
+    size_t len, cap;
+};
+enum err money_account_list(struct store *s, struct account_list *ret_l); /* by id */
+
+struct transfer_list {
+    struct ledger_transfer *at;
+    size_t len, cap;
+};
+/* Appends the transfer with that id, and the resolution of a hold with that id, when there. */
+enum err money_transfer_find(struct store *s, const char *id, struct transfer_list *io_l);
+enum err money_transfer_resolution(struct store *s, const char *pending, struct transfer_list *io_l);
+enum err money_transfer_add(struct store *s, const struct ledger_transfer *t);
+/* Hash of the last row; zeros when there is none. */
+enum err money_transfer_head(struct store *s, unsigned char ret_hash[LEDGER_HASH_SIZE]);
+enum err money_transfer_list(struct store *s, struct transfer_list *ret_l); /* whole journal */
+/* Remembers the head as that of its day. */
+enum err money_day_save(struct store *s, int64_t day, const unsigned char hash[LEDGER_HASH_SIZE]);
+/* The first day whose published head is not the hash of the row it names; 0: all fit. */
+enum err money_day_check(struct store *s, int64_t *ret_bad_day);
+
+struct topup_row {
+    char id[LEDGER_KEY_SIZE];
+    struct id project;
+    int64_t amount;
+    char note[TEXT_SIZE];
+    utime_t at;
+};
+enum err money_topup_save(struct store *s, const struct topup_row *t);
+
+struct window_row {
+    char id[LEDGER_KEY_SIZE];
+    struct id project, instance, subject;
+    struct id lease; /* whose hold pays for it; empty: none */
+    enum meter meter;
+    char sku[MONEY_SKU_SIZE];
+    struct id price;
+    int64_t year;
+    int32_t month;
+    int64_t qty, rated_u, posted_u, posts;
+    int64_t from_s, to_s; /* first and last second rated */
+    bool simulated;
+};
+struct window_list {
+    struct window_row *at;
+    size_t len, cap;
+};
+enum err money_window_get(struct store *s, const char *id, struct window_row *ret_w);
+enum err money_window_save(struct store *s, const struct window_row *w);
+/* rated but not posted: of a lease, of a project outside any lease */
+enum err money_window_open_lease(struct store *s, struct id lease, struct window_list *ret_l);
+enum err money_window_open_free(struct store *s, struct id project, struct window_list *ret_l);
+enum err money_window_month(struct store *s, struct id project, int64_t year, int month,
+                            struct window_list *ret_l);
+enum err money_window_all(struct store *s, struct window_list *ret_l);
+enum err money_window_sum_instance(struct store *s, struct id instance, int64_t *ret_rated_u);
+enum err money_window_sum_subject(struct store *s, struct id subject, int64_t *ret_rated_u);
+/* Σ rated − posted: of windows that a hold pays for, and of the others. */
+enum err money_window_unposted(struct store *s, struct id project, int64_t *ret_held_u,
+                               int64_t *ret_free_u);
+/* Projects that have something rated but not posted outside leases. */
+struct id_list {
+    struct id *at;
+    size_t len, cap;
+};
+enum err money_window_open_projects(struct store *s, struct id_list *ret_l);
+
+enum err money_day_add(struct store *s, struct id project, int64_t from_s, int64_t u);
+/* Σ rated of the days that begin in [from_s, to_s). */
+enum err money_day_sum(struct store *s, struct id project, int64_t from_s, int64_t to_s,
+                       int64_t *ret_u);
+
+struct slice_row {
+    struct id node;
+    char boot[40];
+    int64_t seq;
+    char lease[ID_SIZE];
+    int64_t epoch;
+    bool running, gpus_ok, done;
+    utime_t t0_ms, t1_ms, received_ms;
+    int64_t cpu_us, memory_bytes, rx_bytes, tx_bytes, disk_used_mib, gpu_util_pct, gpu_memory_mib;
+    unsigned char payload[32];
+};
+struct slice_list {
+    struct slice_row *at;
+    size_t len, cap;
+};
+enum err money_slice_get(struct store *s, struct id node, const char *boot, int64_t seq,
+                         struct slice_row *ret_r);
+enum err money_slice_add(struct store *s, const struct slice_row *r);
+enum err money_slice_done(struct store *s, struct id node, const char *boot, int64_t seq);
+enum err money_slice_parked(struct store *s, struct id lease, struct slice_list *ret_l);
+enum err money_slice_list(struct store *s, struct id lease, utime_t from_ms, utime_t to_ms,
+                          struct slice_list *ret_l);
+enum err money_boot_get(struct store *s, struct id node, const char *boot, int64_t *ret_ack);
+enum err money_boot_set(struct store *s, struct id node, const char *boot, int64_t ack);
+
+struct span_row {
+    int64_t id; /* set by the store */
+    char rating_window[LEDGER_KEY_SIZE];
+    int64_t from_s, to_s, qty_per_s, qty;
+    struct id node;
+    char boot[40];
+    int64_t seq;
+};
+struct span_list {
+    struct span_row *at;
+    size_t len, cap;
+};
+enum err money_span_add(struct store *s, const struct span_row *r);
+/* Makes the last span of a disk's window longer, when it touches and has the same size. */
+enum err money_span_extend(struct store *s, const struct span_row *r, bool *ret_done);
+enum err money_span_window(struct store *s, const char *window, struct span_list *ret_l);
+enum err money_span_slice(struct store *s, const struct slice_row *r, struct span_list *ret_l);
+
+struct fund_lease {
+    struct id lease, project, instance, node;
+    int64_t epoch;
+    enum meter meter;
+    char sku[MONEY_SKU_SIZE];
+    int64_t qty_per_s;
+    bool simulated, settled;
+    int64_t started_s;   /* prices bind from here */
+    int64_t held_from_s; /* the hold covers compute from here or from billed_s, the later */
+    utime_t ready_ms;    /* 0: not yet */
+    utime_t stop_ms;     /* UTIME_NEVER */
+    utime_t ends_at;     /* UTIME_NEVER */
+    int64_t paid_until_s;
+    utime_t cursor_ms;   /* evidence is decided up to here; 0: none */
+    int64_t billed_s;    /* whole seconds are decided up to here */
+    char hold[LEDGER_KEY_SIZE];
+    int64_t hold_u, terms;
+};
+struct fund_lease_list {
+    struct fund_lease *at;
+    size_t len, cap;
+};
+enum err money_lease_get(struct store *s, struct id lease, struct fund_lease *ret_l);
+enum err money_lease_save(struct store *s, const struct fund_lease *l);
+enum err money_lease_open(struct store *s, struct id project, struct fund_lease_list *ret_l);
+enum err money_lease_open_all(struct store *s, struct fund_lease_list *ret_l);
+enum err money_lease_of_instance(struct store *s, struct id instance, struct fund_lease *ret_l);
+enum err money_lease_all(struct store *s, struct fund_lease_list *ret_l);
+
+struct fund_disk {
+    struct id disk, project, instance, node;
+    struct id lease; /* whose hold pays for it; empty: none */
+    enum disk_kind kind;
+    int64_t size_mib;
+    int32_t meter;  /* enum meter, or MONEY_FREE */
+    int32_t before; /* meter before the lease, for one that never ran */
+    int64_t started_s; /* of this meter: prices bind from here */
+    int64_t cursor_s;  /* decided up to here */
+    bool simulated, closed;
+};
+struct fund_disk_list {
+    struct fund_disk *at;
+    size_t len, cap;
+};
+enum err money_disk_get(struct store *s, struct id disk, struct fund_disk *ret_d);
+enum err money_disk_save(struct store *s, const struct fund_disk *d);
+enum err money_disk_of_node(struct store *s, struct id node, struct fund_disk_list *ret_l);
+enum err money_disk_of_lease(struct store *s, struct id lease, struct fund_disk_list *ret_l);
+enum err money_disk_of_project(struct store *s, struct id project, struct fund_disk_list *ret_l);
+
+struct fund_project {
+    struct id project;
+    utime_t arrears_since; /* 0: nothing is owed */
+    int32_t alert;         /* hours of the last low-balance event; 0: none */
+};
+enum err money_project_get(struct store *s, struct id project, struct fund_project *ret_p);
+enum err money_project_save(struct store *s, const struct fund_project *p);
+
+enum budget_period { BUDGET_TOTAL, BUDGET_MONTH, BUDGET_DAY };
+struct budget_row {
+    struct id project;
+    char name[NAME_SIZE];
+    int64_t cap_u;
+    enum budget_period period;
+};
+struct budget_list {
+    struct budget_row *at;
+    size_t len, cap;
+};
+enum err money_budget_save(struct store *s, const struct budget_row *b);
+enum err money_budget_remove(struct store *s, struct id project, const char *name);
+enum err money_budget_list(struct store *s, struct id project, struct budget_list *ret_l);
