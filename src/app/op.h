@@ -53,3 +53,10 @@ struct op {
 
 extern const struct op_row op_rows[];
 extern const size_t op_row_count;
+
+/* The handlers, one for each row. */
+#define OP(name, method, path, access, flags, cli, schema, summary) op_handler op_##name;
+#define ARG(op, place, name, type, required, help)
+#include "app/operations.def"
+#undef OP
+#undef ARG
