@@ -282,6 +282,8 @@ static bool common_type(const struct op_row *row, const char *name, enum arg_typ
         *ret_t = ARG_STR;
     else if ((row->flags & OPF_DRYRUN) && str_eq(name, "dry_run"))
         *ret_t = ARG_BOOL;
+    else if ((row->flags & OPF_STREAM) && str_eq(name, "last_event_id"))
+        *ret_t = ARG_STR; /* the header of that name, for those who cannot set one */
     else
         return false;
     return true;
