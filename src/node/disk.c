@@ -349,9 +349,8 @@ void disk_stat(const struct node_paths *p, struct id disk, struct priv_rep *rep)
             rep->disk.size_mib - (int64_t)(vfs.f_bfree * vfs.f_frsize / (uint64_t)MIB);
         rep->disk.inodes = (int64_t)vfs.f_files;
         rep->disk.inodes_used = (int64_t)(vfs.f_files - vfs.f_ffree);
-    } else if (rec.state == DISK_NONE &&
-               ext4_usage(fd, &rep->disk.used_mib, &rep->disk.inodes, &rep->disk.inodes_used,
-                          NULL) != ERR_OK)
+    } else if (rec.state == DISK_NONE && ext4_usage(fd, &rep->disk.used_mib, &rep->disk.inodes,
+                                                    &rep->disk.inodes_used, NULL) != ERR_OK)
         rep->disk.state = DISK_BROKEN;
 }
 

@@ -1,7 +1,7 @@
 /* disk.h: what stands behind the seam in drivers.h, for disk.c, erase.c, strays.c and tests.
  *
- * A disk is DISKS/<id>.img, a sparse file with ext4 in it; ids of owners on it are 0..65535 and each
- * lease sees its own range through an id-mapped mount, so a disk can move between leases.
+ * A disk is DISKS/<id>.img, a sparse file with ext4 in it; ids of owners on it are 0..65535 and
+ * each lease sees its own range through an id-mapped mount, so a disk can move between leases.
  * DISKS/<id>.rec exists from the first moment of an erase on; a disk with a record is never
  * attached again. All of a disk's size counts against the pool, whatever it uses. */
 #pragma once

@@ -4,9 +4,9 @@
  *   → record the sum → give the blocks back → unlink → sync the folder → record "erased"
  *
  * Freeing blocks alone leaves all data on the disk below; only the overwrite counts. It reaches all
- * of it because an attached image never loses blocks (loop.h). A crash at any point leaves the record
- * "erasing", which bars the disk from ever being attached, and the next call starts over from the
- * first extent: bytes and time in the record are of all tries. */
+ * of it because an attached image never loses blocks (loop.h). A crash at any point leaves the
+ * record "erasing", which bars the disk from ever being attached, and the next call starts over
+ * from the first extent: bytes and time in the record are of all tries. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -69,8 +69,7 @@ static enum err overwrite(struct eraser *x, int64_t from, int64_t to, struct ref
  * is written, past the end of the file: it belongs to it. */
 static enum err overwrite_extents(struct eraser *x, struct refusal *why)
 {
-    AUTO_FREE struct fiemap *map =
-        mem_alloc(sizeof(*map) + EXTENTS * sizeof(struct fiemap_extent));
+    AUTO_FREE struct fiemap *map = mem_alloc(sizeof(*map) + EXTENTS * sizeof(struct fiemap_extent));
     uint64_t at = 0;
 
     for (;;) {
@@ -120,7 +119,8 @@ static enum err wipe(struct eraser *x, struct refusal *why)
     if (fsync(x->fd) != 0)
         return sys_fail(why, "overwrite");
     TRY(progress_save(x, why));
-    /* Only now is anything freed. Where holes cannot be punched the unlink frees it all the same. */
+    /* Only now is anything freed. Where holes cannot be punched the unlink frees it all the same.
+     */
     if (fstat(x->fd, &st) == 0)
         (void)!fallocate(x->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, st.st_size);
     return ERR_OK;

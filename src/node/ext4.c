@@ -80,10 +80,18 @@ static enum err mkfs(const char *path, int64_t size_mib, struct refusal *why)
 {
     /* The file is all holes, so inode tables are zero already and the journal needs no wiping. */
     char reserve[16];
-    const char *argv[] = {"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", reserve, "-E",
+    const char *argv[] = {"mkfs.ext4",
+                          "-q",
+                          "-F",
+                          "-b",
+                          "4096",
+                          "-m",
+                          reserve,
+                          "-E",
                           "lazy_journal_init=1,lazy_itable_init=0,assume_storage_prezeroed=1,"
                           "packed_meta_blocks=1,nodiscard,root_owner=0:0",
-                          path, NULL};
+                          path,
+                          NULL};
     struct sys_tool tool = {.argv = argv};
     int64_t milli = MIN(KEPT_BACK_MIB * 100000 / size_mib, (int64_t)5000);
 
@@ -93,8 +101,7 @@ static enum err mkfs(const char *path, int64_t size_mib, struct refusal *why)
 
 enum err ext4_make(const char *path, int64_t size_mib, struct refusal *why)
 {
-    AUTO_CLOSE int fd =
-        open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     if (fd < 0 || ftruncate(fd, size_mib * MIB) != 0)
         return sys_fail(why, path);

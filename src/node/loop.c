@@ -13,7 +13,8 @@
 #include "base/clock.h"
 #include "node/sys.h"
 
-/* With discard_max_bytes 0 the driver also refuses "write zeroes", and the block layer writes them. */
+/* With discard_max_bytes 0 the driver also refuses "write zeroes", and the block layer writes them.
+ */
 static enum err holes_forbid(int number, struct refusal *why)
 {
     char path[80], text[32];

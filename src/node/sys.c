@@ -74,8 +74,7 @@ enum err sys_write_durable(const char *path, const void *data, size_t len, mode_
     char *slash = strrchr(folder, '/');
     CHECK(slash);
     *slash = '\0';
-    AUTO_CLOSE int fd =
-        open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+    AUTO_CLOSE int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0 || !write_all(fd, data, len) || fsync(fd) != 0)
         return sys_fail(why, "write of a record");
     if (rename(temp, path) != 0)

@@ -1,6 +1,6 @@
-/* One 65,536-id range per lease. The table is a text file, one "slot lease" a line, rewritten whole;
- * its first line holds the slot given last, so that a range rests as long as possible before it is
- * used again. */
+/* One 65,536-id range per lease. The table is a text file, one "slot lease" a line, rewritten
+ * whole; its first line holds the slot given last, so that a range rests as long as possible before
+ * it is used again. */
 #include "node/userns.h"
 
 #include <fcntl.h>
@@ -99,7 +99,7 @@ enum err userns_range_take(const struct node_paths *p, struct id lease, uint32_t
     AUTO_TABLE struct range_table t;
 
     TRY(table_load(p, &t, why));
-    VEC_FOREACH(r, &t.rows)
+    VEC_FOREACH (r, &t.rows)
         if (str_eq(r->lease.s, lease.s)) {
             *ret_base = USERNS_BASE + (uint32_t)r->slot * USERNS_IDS;
             return ERR_OK;

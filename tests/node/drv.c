@@ -1,6 +1,7 @@
 /* drv: the node's drivers from the command line, for the tests beside it: drv [STATE] CALL ARGS…
- * Prints "ok key=value …" or "CODE key=value …" (the refusal); the exit status is 0 for both, so that
- * a crash is never taken for a refusal. Each call is a process of its own, as after a restart. */
+ * Prints "ok key=value …" or "CODE key=value …" (the refusal); the exit status is 0 for both, so
+ * that a crash is never taken for a refusal. Each call is a process of its own, as after a restart.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +100,48 @@ static enum err call_disk(int argc, char **argv, char *text, size_t size, struct
     return disk_attach(&paths, disk, id_of(argv[2]), fd, argv[3], why);
 }
 
+/* net-VERB RANGE LINK NAT …; RANGE is 10.213.0.0/16 as base and bits */
+static enum err call_net(int argc, char **argv, char *text, size_t size, struct refusal *why)
+{
+    struct node_net n = {.base = 10u << 24 | 213u << 16,
+                         .bits = 16,
+                         .port_min = 20000,
+                         .port_max = 20999,
+                         .table = "drv_test"};
+    const char *verb = argv[0];
+
+    CHECK(argc >= 3 && str_copy(n.link, sizeof(n.link), argv[1]));
+    n.nat_out = number(argv[2]) != 0;
+    if (str_eq(verb, "net-init"))
+        return network_init(&paths, &n, why);
+    if (str_eq(verb, "net-fini")) {
+        network_fini(&paths, &n);
+        return ERR_OK;
+    }
+    CHECK(argc >= 4);
+    struct id lease = id_of(argv[3]);
+    if (str_eq(verb, "net-counters")) {
+        int64_t rx, tx;
+        TRY(network_counters(&paths, lease, &rx, &tx));
+        str_printf(text, size, "rx=%" PRId64 " tx=%" PRId64, rx, tx);
+        return ERR_OK;
+    }
+    CHECK(argc >= 5);
+    uint32_t address = n.base + (uint32_t)number(argv[4]);
+    if (str_eq(verb, "net-create") && argc == 6)
+        return network_guest_create(&paths, &n, lease, address, argv[5], why);
+    if (str_eq(verb, "net-remove") && argc == 6)
+        return network_guest_remove(&paths, &n, lease, address, argv[5], why);
+    CHECK(str_eq(verb, "net-ports"));
+    struct priv_port ports[PRIV_PORTS_MAX] = {0};
+    size_t count = 0;
+    for (int i = 5; i + 2 < argc; i += 3, count++)
+        ports[count] = (struct priv_port){.guest = (uint16_t)number(argv[i]),
+                                          .host = (uint16_t)number(argv[i + 1]),
+                                          .udp = (uint8_t)number(argv[i + 2])};
+    return network_ports_set(&n, lease, address, ports, count, why);
+}
+
 int main(int argc, char **argv)
 {
     struct refusal why = {0};
@@ -112,6 +155,8 @@ int main(int argc, char **argv)
         e = call_userns(argc, argv, text, sizeof(text), &why);
     else if (e == ERR_OK && str_starts(argv[0], "disk-"))
         e = call_disk(argc, argv, text, sizeof(text), &why);
+    else if (e == ERR_OK && str_starts(argv[0], "net-"))
+        e = call_net(argc, argv, text, sizeof(text), &why);
     else
         CHECK(e != ERR_OK);
     say(e, &why, text);
