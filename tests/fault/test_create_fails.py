@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""A create that fails before it runs charges exactly 0 and leaves nothing: cancelled at many moments of its
+path, and with each step made to fail in turn."""
+import os, subprocess, sys, time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import platform_lab as lab
+
+lab.enter()
+t = lab.Tap()
+p = lab.Platform(balance="1000", slice_s=1)
+p.add_image("mini", lab.mini_image(p.path("mini")))
+BODY = {"cpu": 1, "memory": "128MiB", "system_disk": "256MiB", "for": "1h"}
+
+
+def helper_pid():
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+        except OSError:
+            continue
+        if b"--role=priv" in words and any(p.dir.encode() in w for w in words):
+            return int(pid)
+
+
+def left_behind():
+    """Everything a lease may own on the node, as one sorted text."""
+    pid = helper_pid()
+    mounts = open(f"/proc/{pid}/mountinfo").read().splitlines()
+    rows = ["mount " + m.split()[4] for m in mounts if "lea_" in m or "/disks/" in m]
+    loops = subprocess.run(["losetup", "-n", "-O", "BACK-FILE"], stdout=subprocess.PIPE, text=True).stdout
+    rows += ["loop " + l for l in loops.split() if p.dir in l]
+    for root, dirs, _ in os.walk("/sys/fs/cgroup"):
+        rows += ["cgroup " + os.path.join(root, d) for d in dirs if d.startswith("lea_")]
+    nft = subprocess.run(["nft", "list", "ruleset"], stdout=subprocess.PIPE, text=True).stdout
+    rows += ["element " + l.strip() for l in nft.splitlines() if " : 10.213." in l or "lea_" in l]
+    rows += [f"file {n}" for n in os.listdir(p.path("node", "priv", "leases"))]
+    rows += [f"disk {n}" for n in os.listdir(p.path("node", "priv", "disks")) if n.startswith("dsk_")]
+    rows += [f"guard {g}" for g in p.guards()]
+    return sorted(rows)
+
+
+def settled(name):
+    """Released or failed, the node quiet; the wallet whole."""
+    lab.wait_for(lambda: p.show(name)["state"] in ("released", "failed", "stopped"), 60)
+    return lab.wait_for(lambda: left_behind() == [], 40, 0.2) is not None
+
+
+def wallet_is_whole(what):
+    w = p.api("GET", "/v1/wallet")
+    t.ok(float(w["cash"]["amount"]) == 1000 and float(w["held"]["amount"]) == 0, f"{what}: charged exactly 0, no hold",
+         w)
+
+
+def cancelled_at(ms):
+    name = f"c{ms}"
+    p.api("POST", "/v1/instances", dict(BODY, name=name))
+    time.sleep(ms / 1000)
+    was = p.show(name)["state"]
+    p.retry("POST", f"/v1/instances/{name}/release", {})
+    ok = settled(name)
+    return was, ok, p.show(name)
+
+
+def cancel_at_many_moments():
+    moments = range(0, 600, 10) if lab.LONG else (0, 20, 50, 90, 140, 200, 280, 400)
+    before_running = 0
+    for ms in moments:
+        was, ok, seen = cancelled_at(ms)
+        before_running += was != "running"
+        t.ok(ok, f"released after {ms} ms ({was}): nothing is left", "\n".join(left_behind()) + str(seen)[:800])
+        if was != "running" and seen["reason"] != "user_release":
+            t.note(f"reason {seen['reason']}")
+        if was != "running":
+            t.ok(float(seen["spent"]["amount"]) == 0, f"released after {ms} ms: costs exactly 0", seen["spent"])
+    t.ok(before_running >= 2, "some were really cancelled before they ran", before_running)
+
+
+def broken(what, breaks, mends, needle):
+    name = "b-" + what.split()[0]
+    breaks()
+    before = p.api("GET", "/v1/wallet")["cash"]
+    p.api("POST", "/v1/instances", dict(BODY, name=name))
+    seen = p.wait_state(name, "failed", seconds=90)
+    mends()
+    t.ok(seen["why"] and seen["why"]["code"] != "internal" and seen["why"]["next"], f"{what}: a typed cause and a next step", seen["why"])
+    t.note(f"{what}: {seen['why']['code']}: {seen['why']['detail']}")
+    t.equal(p.api("GET", "/v1/wallet")["cash"], before, f"{what}: costs exactly 0")
+    t.equal(float(p.api("GET", "/v1/wallet")["held"]["amount"]), 0.0, f"{what}: no hold is left")
+    p.retry("POST", f"/v1/instances/{name}/release", {})
+    t.ok(lab.wait_for(lambda: left_behind() == [], 40, 0.2) is not None, f"{what}: nothing is left",
+         "\n".join(left_behind()))
+
+
+def rename(path):
+    return (lambda: os.rename(path, path + ".away"), lambda: os.rename(path + ".away", path))
+
+
+def only(folder, suffix):
+    return next(os.path.join(folder, n) for n in os.listdir(folder) if n.endswith(suffix))
+
+
+cancel_at_many_moments()
+images = p.path("node", "priv", "images")
+broken("image missing on the node", *rename(only(images, ".erofs")), needle="image")
+t.equal(p.check(), [], "all invariants hold on the live store")
+p.close()
+t.done()
