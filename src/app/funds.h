@@ -1,9 +1,10 @@
 /* funds.h: the money of the lifecycle: quotes, holds, evidence into charges, settlement.
  *
- * The rules are pure (domain/rate, price, term, ledger, meter, bill); here they meet the store. Every
- * function works on the caller's connection inside his transaction and savepoint: an error leaves
- * half-written rows that store_mark_undo takes away. Amounts are micro-units of the project's
- * currency, times ms of the ledger clock, sizes MiB. Core thread, except what says "reader".
+ * The rules are pure (domain/rate, price, term, ledger, meter, bill); here they meet the store.
+ * Every function works on the caller's connection inside his transaction and savepoint: an error
+ * leaves half-written rows that store_mark_undo takes away. Amounts are micro-units of the
+ * project's currency, times ms of the ledger clock, sizes MiB. Core thread, except what says
+ * "reader".
  *
  * How money moves. A lease runs in terms. funds_lease_open and funds_lease_renew hold
  * F(Q+L) - F(Q) of every window of the lease (cards or seat, its disks) from the evidence cursor to
@@ -42,10 +43,10 @@ void funds_sku(enum meter m, const char *gpu_model, char ret_sku[SKU_SIZE]);
 /* What somebody wants to rent. shape.gpu_count 0: a CPU-only seat (also for start --no-gpu). */
 struct funds_ask {
     struct id project;
-    struct shape shape; /* system_disk_mib included */
+    struct shape shape;                   /* system_disk_mib included */
     int64_t data_mib[INSTANCE_DISKS_MAX]; /* data disks that will be attached */
     int32_t data_count;
-    int64_t for_s; /* whole time asked for; 0: no end (lines are for one hour then) */
+    int64_t for_s;        /* whole time asked for; 0: no end (lines are for one hour then) */
     int64_t egress_bytes; /* expected, for the estimate */
 };
 
@@ -113,8 +114,8 @@ struct funds_disk {
 struct funds_lease {
     struct id project, instance, lease, node;
     int64_t epoch;
-    struct shape shape;  /* as it runs: gpu_count 0 without cards */
-    utime_t ends_at;     /* UTIME_NEVER: no end */
+    struct shape shape; /* as it runs: gpu_count 0 without cards */
+    utime_t ends_at;    /* UTIME_NEVER: no end */
     bool simulated;
     struct funds_disk disks[FUNDS_DISKS_MAX]; /* system disk and data disks */
     int32_t disk_count;
@@ -130,9 +131,8 @@ struct funds_term {
  * at this second; later cuts at once, rises after their notice. Data disks are charged as detached
  * until the lease is ready, the system disk is free until then. ERR_BALANCE, ERR_BUDGET: not one
  * second can be paid. */
-enum err funds_lease_open(struct store *s, utime_t now, int64_t term_s,
-                          const struct funds_lease *l, struct funds_term *ret_term,
-                          struct refusal *why);
+enum err funds_lease_open(struct store *s, utime_t now, int64_t term_s, const struct funds_lease *l,
+                          struct funds_term *ret_term, struct refusal *why);
 /* Posts what is proven, holds up to now + term_s (shorter by ends_at, funds, budgets; then
  * extended is false when nothing was gained and paid_until stands as it was). Call it when the rest
  * of the term gets short, and after a top-up or funds_lease_end_set. */
@@ -141,12 +141,13 @@ enum err funds_lease_renew(struct store *s, utime_t now, int64_t term_s, struct 
 enum err funds_lease_end_set(struct store *s, struct id lease, utime_t ends_at);
 /* The guest is reachable: card seconds count from here, its disks at the running price. */
 enum err funds_lease_ready(struct store *s, struct id lease, utime_t ready_ms);
-/* The stop was accepted (or the end was reached): card seconds count up to here, never later. May be
- * called again with an earlier time. */
+/* The stop was accepted (or the end was reached): card seconds count up to here, never later. May
+ * be called again with an earlier time. */
 enum err funds_lease_stop(struct store *s, struct id lease, utime_t stop_ms);
 /* The lease is over (the node said so, or it is given up): takes evidence that is still parked,
- * posts all, releases the hold. Disks go on at the stopped price (system; only when it ever ran) and
- * the detached price (data) from end_ms on. Once; again is harmless. Never ran: costs exactly 0. */
+ * posts all, releases the hold. Disks go on at the stopped price (system; only when it ever ran)
+ * and the detached price (data) from end_ms on. Once; again is harmless. Never ran: costs exactly
+ * 0. */
 enum err funds_lease_settle(struct store *s, utime_t now, struct id lease, utime_t end_ms,
                             struct refusal *why);
 
@@ -161,13 +162,13 @@ struct funds_slice {
     bool gpus_ok; /* false: the cards promised were not all there: evidence, but not charged */
 };
 struct funds_accepted {
-    int64_t ack_seq;   /* all slices of this boot up to it are safe */
+    int64_t ack_seq; /* all slices of this boot up to it are safe */
     int64_t taken, duplicates, parked;
     int64_t conflicts; /* same key, other payload: kept out; an event was written */
 };
 /* Takes slices of one boot in any order and number: stored once by (node, boot, seq), worked on in
- * the order of seq (which counts from 1 in each boot, without holes), so a slice after a hole waits.
- * Billed are the whole seconds between ready and min(stop, settled end, paid_until), inside
+ * the order of seq (which counts from 1 in each boot, without holes), so a slice after a hole
+ * waits. Billed are the whole seconds between ready and min(stop, settled end, paid_until), inside
  * evidence and outside gaps (store_gap_list), each once. now: arrival; a slice never proves
  * anything later. Tell funds_lease_ready of the same message first. */
 enum err funds_slices_accept(struct store *s, utime_t now, struct id node, const char *boot,
@@ -183,7 +184,8 @@ enum err funds_evidence_until(struct store *s, struct id lease, utime_t *ret_ms)
 enum err funds_disk_open(struct store *s, struct id project, struct id instance, struct id node,
                          const struct funds_disk *d, utime_t ready_ms);
 /* Its size changed at that time. ERR_STATE while it runs: call funds_lease_renew afterwards; the
- * larger size counts from the second that is held for. ERR_BALANCE when the term cannot cover it. */
+ * larger size counts from the second that is held for. ERR_BALANCE when the term cannot cover it.
+ */
 enum err funds_disk_grow(struct store *s, utime_t now, struct id disk, int64_t size_mib,
                          struct refusal *why);
 /* The delete was asked for (or its instance failed before it ever ran): free from here on. */
@@ -218,8 +220,8 @@ enum err funds_disk_rate(struct store *s, utime_t now, struct id disk, int64_t *
 #define FUNDS_ARREARS_KEEP_S (15 * 86400)
 enum err funds_arrears_since(struct store *s, struct id project, utime_t *ret_ms);
 /* Moves money into a wallet: pays what is owed first. id: "tra_…", the idempotency key. */
-enum err funds_topup(struct store *s, utime_t now, struct id project, struct id id, int64_t amount_u,
-                     const char *note, struct refusal *why);
+enum err funds_topup(struct store *s, utime_t now, struct id project, struct id id,
+                     int64_t amount_u, const char *note, struct refusal *why);
 
 /* ---- upkeep ------------------------------------------------------------------------------ */
 

@@ -3,11 +3,15 @@
 #include "store/sql.h"
 
 static const struct col price_cols[] = {
-    TEXT_COL(struct price_row, id),           TEXT_COL(struct price_row, sku),
-    BIGINT_COL(struct price_row, p),        BIGINT_COL(struct price_row, d),
-    TEXT_COL(struct price_row, unit),       BIGINT_COL(struct price_row, unit_u),
+    TEXT_COL(struct price_row, id),
+    TEXT_COL(struct price_row, sku),
+    BIGINT_COL(struct price_row, p),
+    BIGINT_COL(struct price_row, d),
+    TEXT_COL(struct price_row, unit),
+    BIGINT_COL(struct price_row, unit_u),
     BIGINT_COL(struct price_row, valid_from_s),
-    BIGINT_COL(struct price_row, announced_s), BIGINT_COL(struct price_row, notice_s),
+    BIGINT_COL(struct price_row, announced_s),
+    BIGINT_COL(struct price_row, notice_s),
 };
 ROW_TYPE(price_type, "price_version", struct price_row, price_cols, 1);
 
@@ -32,11 +36,14 @@ enum err money_price_list_all(struct store *s, struct price_row_list *ret_l)
 }
 
 static const struct col account_cols[] = {
-    TEXT_COL(struct ledger_account, id),         TEXT_COL(struct ledger_account, ledger),
+    TEXT_COL(struct ledger_account, id),
+    TEXT_COL(struct ledger_account, ledger),
     INT_COL(struct ledger_account, flags),
     COL_AS("lim", COL_BIGINT, struct ledger_account, limit),
-    BIGINT_COL(struct ledger_account, dr_posted), BIGINT_COL(struct ledger_account, dr_pending),
-    BIGINT_COL(struct ledger_account, cr_posted), BIGINT_COL(struct ledger_account, cr_pending),
+    BIGINT_COL(struct ledger_account, dr_posted),
+    BIGINT_COL(struct ledger_account, dr_pending),
+    BIGINT_COL(struct ledger_account, cr_posted),
+    BIGINT_COL(struct ledger_account, cr_pending),
 };
 ROW_TYPE(account_type, "account", struct ledger_account, account_cols, 1);
 
@@ -56,7 +63,7 @@ enum err money_account_list(struct store *s, struct account_list *ret_l)
 }
 
 static const struct col topup_cols[] = {
-    TEXT_COL(struct topup_row, id),     TEXT_COL(struct topup_row, project),
+    TEXT_COL(struct topup_row, id),       TEXT_COL(struct topup_row, project),
     BIGINT_COL(struct topup_row, amount), TEXT_COL(struct topup_row, note),
     BIGINT_COL(struct topup_row, at),
 };
@@ -69,8 +76,8 @@ enum err money_topup_save(struct store *s, const struct topup_row *t)
 
 static const struct col window_cols[] = {
     TEXT_COL(struct window_row, id),         TEXT_COL(struct window_row, project),
-    TEXT_COL(struct window_row, instance),     TEXT_COL(struct window_row, subject),
-    TEXT_COL(struct window_row, lease),        INT_COL(struct window_row, meter),
+    TEXT_COL(struct window_row, instance),   TEXT_COL(struct window_row, subject),
+    TEXT_COL(struct window_row, lease),      INT_COL(struct window_row, meter),
     TEXT_COL(struct window_row, sku),        TEXT_COL(struct window_row, price),
     BIGINT_COL(struct window_row, year),     INT_COL(struct window_row, month),
     BIGINT_COL(struct window_row, qty),      BIGINT_COL(struct window_row, rated_u),
@@ -127,7 +134,8 @@ static enum err one_i64(struct sql q, int64_t *ret_v)
 
 enum err money_window_sum_instance(struct store *s, struct id instance, int64_t *ret_rated_u)
 {
-    return one_i64(sql_open(s, "SELECT coalesce(sum(rated_u),0) FROM rating_window WHERE instance=?",
+    return one_i64(sql_open(s,
+                            "SELECT coalesce(sum(rated_u),0) FROM rating_window WHERE instance=?",
                             "t", instance.s),
                    ret_rated_u);
 }
@@ -189,16 +197,26 @@ enum err money_day_sum(struct store *s, struct id project, int64_t from_s, int64
 }
 
 static const struct col lease_cols[] = {
-    TEXT_COL(struct fund_lease, lease),         TEXT_COL(struct fund_lease, project),
-    TEXT_COL(struct fund_lease, instance),      TEXT_COL(struct fund_lease, node),
-    BIGINT_COL(struct fund_lease, epoch),     INT_COL(struct fund_lease, meter),
-    TEXT_COL(struct fund_lease, sku),         BIGINT_COL(struct fund_lease, qty_per_s),
-    BOOL_COL(struct fund_lease, simulated),   BIGINT_COL(struct fund_lease, started_s),
-    BIGINT_COL(struct fund_lease, held_from_s), BIGINT_COL(struct fund_lease, ready_ms),
-    BIGINT_COL(struct fund_lease, stop_ms),   BIGINT_COL(struct fund_lease, ends_at),
-    BIGINT_COL(struct fund_lease, paid_until_s), BIGINT_COL(struct fund_lease, cursor_ms),
-    BIGINT_COL(struct fund_lease, billed_s),  TEXT_COL(struct fund_lease, hold),
-    BIGINT_COL(struct fund_lease, hold_u),    BIGINT_COL(struct fund_lease, terms),
+    TEXT_COL(struct fund_lease, lease),
+    TEXT_COL(struct fund_lease, project),
+    TEXT_COL(struct fund_lease, instance),
+    TEXT_COL(struct fund_lease, node),
+    BIGINT_COL(struct fund_lease, epoch),
+    INT_COL(struct fund_lease, meter),
+    TEXT_COL(struct fund_lease, sku),
+    BIGINT_COL(struct fund_lease, qty_per_s),
+    BOOL_COL(struct fund_lease, simulated),
+    BIGINT_COL(struct fund_lease, started_s),
+    BIGINT_COL(struct fund_lease, held_from_s),
+    BIGINT_COL(struct fund_lease, ready_ms),
+    BIGINT_COL(struct fund_lease, stop_ms),
+    BIGINT_COL(struct fund_lease, ends_at),
+    BIGINT_COL(struct fund_lease, paid_until_s),
+    BIGINT_COL(struct fund_lease, cursor_ms),
+    BIGINT_COL(struct fund_lease, billed_s),
+    TEXT_COL(struct fund_lease, hold),
+    BIGINT_COL(struct fund_lease, hold_u),
+    BIGINT_COL(struct fund_lease, terms),
     BOOL_COL(struct fund_lease, settled),
 };
 ROW_TYPE(lease_type, "fund_lease", struct fund_lease, lease_cols, 1);
@@ -237,11 +255,11 @@ enum err money_lease_all(struct store *s, struct fund_lease_list *ret_l)
 }
 
 static const struct col disk_cols[] = {
-    TEXT_COL(struct fund_disk, disk),        TEXT_COL(struct fund_disk, project),
-    TEXT_COL(struct fund_disk, instance),    TEXT_COL(struct fund_disk, node),
-    TEXT_COL(struct fund_disk, lease),       INT_COL(struct fund_disk, kind),
+    TEXT_COL(struct fund_disk, disk),       TEXT_COL(struct fund_disk, project),
+    TEXT_COL(struct fund_disk, instance),   TEXT_COL(struct fund_disk, node),
+    TEXT_COL(struct fund_disk, lease),      INT_COL(struct fund_disk, kind),
     BIGINT_COL(struct fund_disk, size_mib), INT_COL(struct fund_disk, meter),
-    INT_COL(struct fund_disk, before),     BIGINT_COL(struct fund_disk, started_s),
+    INT_COL(struct fund_disk, before),      BIGINT_COL(struct fund_disk, started_s),
     BIGINT_COL(struct fund_disk, cursor_s), BOOL_COL(struct fund_disk, simulated),
     BOOL_COL(struct fund_disk, closed),
 };
@@ -264,7 +282,8 @@ enum err money_disk_of_node(struct store *s, struct id node, struct fund_disk_li
 
 enum err money_disk_of_lease(struct store *s, struct id lease, struct fund_disk_list *ret_l)
 {
-    return row_list(s, &disk_type, ret_l, "WHERE lease=? AND lease<>'' ORDER BY disk", "t", lease.s);
+    return row_list(s, &disk_type, ret_l, "WHERE lease=? AND lease<>'' ORDER BY disk", "t",
+                    lease.s);
 }
 
 enum err money_disk_of_project(struct store *s, struct id project, struct fund_disk_list *ret_l)

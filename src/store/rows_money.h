@@ -40,7 +40,8 @@ struct transfer_list {
 };
 /* Appends the transfer with that id, and the resolution of a hold with that id, when there. */
 enum err money_transfer_find(struct store *s, const char *id, struct transfer_list *io_l);
-enum err money_transfer_resolution(struct store *s, const char *pending, struct transfer_list *io_l);
+enum err money_transfer_resolution(struct store *s, const char *pending,
+                                   struct transfer_list *io_l);
 enum err money_transfer_add(struct store *s, const struct ledger_transfer *t);
 /* Hash of the last row; zeros when there is none. */
 enum err money_transfer_head(struct store *s, unsigned char ret_hash[LEDGER_HASH_SIZE]);
@@ -120,6 +121,8 @@ enum err money_slice_get(struct store *s, struct id node, const char *boot, int6
                          struct slice_row *ret_r);
 enum err money_slice_add(struct store *s, const struct slice_row *r);
 enum err money_slice_done(struct store *s, struct id node, const char *boot, int64_t seq);
+/* How many slices of a boot wait for their turn. */
+enum err money_slice_waiting(struct store *s, struct id node, const char *boot, int64_t *ret_n);
 enum err money_slice_parked(struct store *s, struct id lease, struct slice_list *ret_l);
 enum err money_slice_list(struct store *s, struct id lease, utime_t from_ms, utime_t to_ms,
                           struct slice_list *ret_l);
@@ -157,8 +160,8 @@ struct fund_lease {
     utime_t stop_ms;     /* UTIME_NEVER */
     utime_t ends_at;     /* UTIME_NEVER */
     int64_t paid_until_s;
-    utime_t cursor_ms;   /* evidence is decided up to here; 0: none */
-    int64_t billed_s;    /* whole seconds are decided up to here */
+    utime_t cursor_ms; /* evidence is decided up to here; 0: none */
+    int64_t billed_s;  /* whole seconds are decided up to here */
     char hold[LEDGER_KEY_SIZE];
     int64_t hold_u, terms;
 };
@@ -178,8 +181,8 @@ struct fund_disk {
     struct id lease; /* whose hold pays for it; empty: none */
     enum disk_kind kind;
     int64_t size_mib;
-    int32_t meter;  /* enum meter, or MONEY_FREE */
-    int32_t before; /* meter before the lease, for one that never ran */
+    int32_t meter;     /* enum meter, or MONEY_FREE */
+    int32_t before;    /* meter before the lease, for one that never ran */
     int64_t started_s; /* of this meter: prices bind from here */
     int64_t cursor_s;  /* decided up to here */
     bool simulated, closed;

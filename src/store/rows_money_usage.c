@@ -25,13 +25,12 @@ static bool load_text(struct sql *q, int col, char *buf, size_t size)
 
 static enum err transfer_load(struct sql *q, struct ledger_transfer *t)
 {
-    bool ok = load_text(q, 0, t->id, sizeof(t->id)) &&
-              load_text(q, 1, t->ledger, sizeof(t->ledger)) &&
-              load_text(q, 2, t->dr, sizeof(t->dr)) && load_text(q, 3, t->cr, sizeof(t->cr)) &&
-              load_text(q, 6, t->pending, sizeof(t->pending)) &&
-              load_text(q, 7, t->kind, sizeof(t->kind)) &&
-              load_text(q, 8, t->group, sizeof(t->group)) &&
-              load_text(q, 9, t->owner, sizeof(t->owner));
+    bool ok =
+        load_text(q, 0, t->id, sizeof(t->id)) && load_text(q, 1, t->ledger, sizeof(t->ledger)) &&
+        load_text(q, 2, t->dr, sizeof(t->dr)) && load_text(q, 3, t->cr, sizeof(t->cr)) &&
+        load_text(q, 6, t->pending, sizeof(t->pending)) &&
+        load_text(q, 7, t->kind, sizeof(t->kind)) && load_text(q, 8, t->group, sizeof(t->group)) &&
+        load_text(q, 9, t->owner, sizeof(t->owner));
 
     t->amount = sql_i64(q, 4);
     t->step = (enum ledger_step)sql_i64(q, 5);
@@ -62,11 +61,10 @@ enum err money_transfer_find(struct store *s, const char *id, struct transfer_li
 
 enum err money_transfer_resolution(struct store *s, const char *pending, struct transfer_list *io_l)
 {
-    return transfer_collect(sql_open(s,
-                                     "SELECT " TRANSFER_COLS
-                                     " FROM transfer WHERE pending=? AND pending<>''",
-                                     "t", pending),
-                            io_l);
+    return transfer_collect(
+        sql_open(s, "SELECT " TRANSFER_COLS " FROM transfer WHERE pending=? AND pending<>''", "t",
+                 pending),
+        io_l);
 }
 
 enum err money_transfer_list(struct store *s, struct transfer_list *ret_l)
@@ -161,10 +159,9 @@ static enum err slice_collect(struct sql q, struct slice_list *io_l)
 enum err money_slice_get(struct store *s, struct id node, const char *boot, int64_t seq,
                          struct slice_row *ret_r)
 {
-    struct sql q = sql_open(s,
-                            "SELECT " SLICE_COLS
-                            " FROM usage_slice WHERE node=? AND boot=? AND seq=?",
-                            "tti", node.s, boot, seq);
+    struct sql q =
+        sql_open(s, "SELECT " SLICE_COLS " FROM usage_slice WHERE node=? AND boot=? AND seq=?",
+                 "tti", node.s, boot, seq);
     enum err e = ERR_NOT_FOUND;
 
     if (sql_next(&q))
@@ -175,20 +172,32 @@ enum err money_slice_get(struct store *s, struct id node, const char *boot, int6
 
 enum err money_slice_add(struct store *s, const struct slice_row *r)
 {
-    return sql_run(s,
-                   "INSERT INTO usage_slice(" SLICE_COLS
-                   ") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                   "ttitiiiiiiiiiiiiiib", r->node.s, r->boot, r->seq, r->lease, r->epoch,
-                   (int64_t)r->running, (int64_t)r->gpus_ok, r->t0_ms, r->t1_ms, (int64_t)r->done,
-                   r->received_ms, r->cpu_us, r->memory_bytes, r->rx_bytes, r->tx_bytes,
-                   r->disk_used_mib, r->gpu_util_pct, r->gpu_memory_mib, r->payload,
-                   sizeof(r->payload));
+    return sql_run(
+        s, "INSERT INTO usage_slice(" SLICE_COLS ") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "ttitiiiiiiiiiiiiiib", r->node.s, r->boot, r->seq, r->lease, r->epoch, (int64_t)r->running,
+        (int64_t)r->gpus_ok, r->t0_ms, r->t1_ms, (int64_t)r->done, r->received_ms, r->cpu_us,
+        r->memory_bytes, r->rx_bytes, r->tx_bytes, r->disk_used_mib, r->gpu_util_pct,
+        r->gpu_memory_mib, r->payload, sizeof(r->payload));
 }
 
 enum err money_slice_done(struct store *s, struct id node, const char *boot, int64_t seq)
 {
     return sql_run(s, "UPDATE usage_slice SET done=1 WHERE node=? AND boot=? AND seq=?", "tti",
                    node.s, boot, seq);
+}
+
+enum err money_slice_waiting(struct store *s, struct id node, const char *boot, int64_t *ret_n)
+{
+    struct sql q = sql_open(s,
+                            "SELECT count(*) FROM usage_slice WHERE node=?1 AND boot=?2 AND seq>"
+                            "(SELECT coalesce(max(ack_seq),0) FROM usage_boot WHERE node=?1 AND "
+                            "boot=?2) AND done=0",
+                            "tt", node.s, boot);
+
+    *ret_n = 0;
+    if (sql_next(&q))
+        *ret_n = sql_i64(&q, 0);
+    return sql_close(&q);
 }
 
 enum err money_slice_parked(struct store *s, struct id lease, struct slice_list *ret_l)
@@ -212,8 +221,8 @@ enum err money_slice_list(struct store *s, struct id lease, utime_t from_ms, uti
 
 enum err money_boot_get(struct store *s, struct id node, const char *boot, int64_t *ret_ack)
 {
-    struct sql q = sql_open(s, "SELECT ack_seq FROM usage_boot WHERE node=? AND boot=?", "tt",
-                            node.s, boot);
+    struct sql q =
+        sql_open(s, "SELECT ack_seq FROM usage_boot WHERE node=? AND boot=?", "tt", node.s, boot);
 
     *ret_ack = 0;
     if (sql_next(&q))
@@ -280,9 +289,10 @@ enum err money_span_window(struct store *s, const char *window, struct span_list
 
 enum err money_span_slice(struct store *s, const struct slice_row *r, struct span_list *ret_l)
 {
-    return span_collect(sql_open(s,
-                                 "SELECT " SPAN_COLS ", id FROM usage_span "
-                                 "WHERE node=? AND boot=? AND seq=? AND boot<>'' ORDER BY from_s, id",
-                                 "tti", r->node.s, r->boot, r->seq),
-                        ret_l);
+    return span_collect(
+        sql_open(s,
+                 "SELECT " SPAN_COLS ", id FROM usage_span "
+                 "WHERE node=? AND boot=? AND seq=? AND boot<>'' ORDER BY from_s, id",
+                 "tti", r->node.s, r->boot, r->seq),
+        ret_l);
 }

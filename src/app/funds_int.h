@@ -1,0 +1,123 @@
+/* funds_int.h: inside app/funds*.c and the money operations. See funds.h for the rules. */
+#pragma once
+
+#include "app/funds.h"
+#include "store/rows_money.h"
+
+#define FUNDS_HOLD_KEEP_S DAY_S /* a hold lives that long after paid_until, then it is settled */
+#define FUNDS_DISK_TRUST_S                                                                         \
+    60 /* a disk's time is charged only when its node was heard that lately */
+
+/* One project's side of the books at one moment. */
+struct books {
+    struct store *store; /* borrowed */
+    utime_t now;
+    int64_t now_s;
+    struct id project;
+    struct currency ccy;
+    struct zone zone; /* built in: borrows nothing */
+};
+enum err books_open(struct store *s, utime_t now, struct id project, struct books *ret_b,
+                    struct refusal *why);
+
+/* All versions of one SKU, in the order of price.h. */
+struct prices {
+    struct price_version *v; /* owned */
+    size_t n;
+};
+/* ERR_PRICE_UNKNOWN (sku) when there is none. */
+enum err prices_load(struct store *s, const char *sku, struct prices *ret_p, struct refusal *why);
+void prices_fini(struct prices *p);
+#define AUTO_PRICES CLEANUP(prices_fini)
+
+/* What runs and is rated: a lease's compute, a disk, traffic. */
+struct rating {
+    struct id instance, subject;
+    struct id lease; /* whose hold pays; empty: none */
+    enum meter meter;
+    char sku[SKU_SIZE];
+    int64_t started_s; /* prices bind from here */
+    int64_t qty_per_s;
+    bool simulated;
+    struct id node; /* where the evidence came from; boot "" for disks */
+    char boot[40];
+    int64_t seq;
+};
+/* Rates [from_s, to_s) into its windows, price by price, month by month. */
+enum err rating_add(const struct books *b, const struct rating *r, int64_t from_s, int64_t to_s,
+                    struct refusal *why);
+/* Rates a quantity (bytes) at one second. */
+enum err rating_add_qty(const struct books *b, const struct rating *r, int64_t at_s, int64_t qty,
+                        struct refusal *why);
+/* The rate that a window was rated with. */
+enum err window_rate(struct store *s, const struct window_row *w, struct rate *ret_r);
+
+/* Windows of a term that is planned. */
+#define PLAN_MAX 96
+struct term_plan {
+    size_t n;
+    int64_t start_s;
+    struct rate rates[PLAN_MAX];
+    struct term_window w[PLAN_MAX];
+};
+/* r would run over [from_s, to_s); from_s >= start_s. */
+enum err plan_add(const struct books *b, struct term_plan *p, const struct rating *r,
+                  int64_t from_s, int64_t to_s, struct refusal *why);
+
+/* The price that binds r at that second. */
+enum err rating_price(const struct books *b, const struct rating *r, int64_t at_s,
+                      struct id *ret_id, struct rate *ret_r, struct refusal *why);
+
+void rating_of_lease(const struct fund_lease *l, struct rating *ret_r);
+/* Of a disk as it is now; meter MONEY_FREE has none. */
+void rating_of_disk(const struct fund_disk *d, struct rating *ret_r);
+
+/* ---- ledger */
+
+void account_id(char ret_id[LEDGER_KEY_SIZE], const char *kind, const char *of);
+/* Missing: as it would be made, with zero balances. */
+enum err account_load(struct store *s, const char *id, struct currency ccy,
+                      struct ledger_account *ret_a);
+/* Applies a group: loads what it touches, asks the ledger, saves. All or (by the caller's
+ * savepoint) nothing. */
+enum err ledger_post(const struct books *b, struct ledger_transfer *group, size_t n,
+                     struct refusal *why);
+/* A transfer of this project's currency, posted now, one phase. */
+struct ledger_transfer transfer_of(const struct books *b, const char *group, const char *kind);
+
+/* Ends the lease's hold (post what its windows cost, release the rest, a charge per window) and
+ * makes the next one of hold_u (0: none), in one group; changes l, does not save it. */
+enum err lease_move(const struct books *b, struct fund_lease *l, int64_t hold_u,
+                    int64_t paid_until_s, struct refusal *why);
+/* Posts all that is rated outside of leases: from cash, then from the receivable. */
+enum err funds_post_free(const struct books *b, struct refusal *why);
+
+/* cash − holds − what is rated and not posted outside leases; never negative. */
+enum err available_of(const struct books *b, int64_t *ret_u);
+/* Rest of each budget; parallel to the list. */
+enum err budgets_load(const struct books *b, struct budget_list *ret_l, struct budget **ret_b);
+void budget_span(const struct books *b, enum budget_period p, int64_t *ret_from_s,
+                 int64_t *ret_to_s);
+
+/* ---- leases and disks */
+
+/* Rates the disk up to to_s (never past what a hold covers) and moves its cursor; saves. */
+enum err disk_advance(const struct books *b, const struct fund_lease *l, struct fund_disk *d,
+                      int64_t to_s, bool heard, struct refusal *why);
+/* What a slice proves of a lease that is not settled; saves the lease and marks the slice done. */
+enum err slice_take(const struct books *b, struct fund_lease *l, const struct slice_row *r,
+                    struct refusal *why);
+/* All windows of a lease, each from its cursor to until_s. */
+enum err lease_plan(const struct books *b, const struct fund_lease *l, int64_t until_s,
+                    struct term_plan *ret_p, struct refusal *why);
+
+/* Replaces the hold by one that pays the whole plan up to the same paid_until; saves the lease.
+ * ERR_BALANCE, ERR_BUDGET when there is not that much. */
+enum err lease_rehold(const struct books *b, struct fund_lease *l, const struct term_plan *plan,
+                      struct refusal *why);
+
+/* ERR_BALANCE with short, need, have. */
+enum err refuse_balance(struct refusal *why, struct currency ccy, int64_t need_u, int64_t have_u);
+/* ERR_BUDGET with name, left, need. */
+enum err refuse_budget(struct refusal *why, struct currency ccy, const struct budget_row *b,
+                       int64_t left_u, int64_t need_u);

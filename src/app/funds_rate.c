@@ -1,0 +1,298 @@
+/* funds_rate.c: from seconds to windows. The only place that raises a window's quantity.
+ *
+ * [from, to) is cut where another price version begins to bind (price_split), at month borders of
+ * the project's zone (each a window of its own) and at its days (for budgets). Each part raises its
+ * window from Q to Q+q and costs F(Q+q) - F(Q); so any cutting of the same seconds gives the same
+ * windows. */
+#include "app/funds_int.h"
+
+#include <stdlib.h>
+
+enum err books_open(struct store *s, utime_t now, struct id project, struct books *ret_b,
+                    struct refusal *why)
+{
+    struct books b = {.store = s, .now = now, .now_s = now / MS_PER_S, .project = project};
+    struct project p;
+    enum err e = store_project_get(s, project, &p);
+
+    if (e == ERR_NOT_FOUND) {
+        (void)refusef(why, e, "name", "%s", project.s);
+        refusal_set(why, "what", "project");
+        refusal_set(why, "verb", "project ls");
+    }
+    TRY(e);
+    if (currency_get(p.currency, &b.ccy) != ERR_OK)
+        return refusef(why, ERR_CURRENCY, "got", "%s", p.currency);
+    if (!zone_builtin(p.zone, &b.zone)) {
+        (void)refusef(why, ERR_UNSUPPORTED, "what", "%s", p.zone);
+        refusal_set(why, "why", "billing zones are UTC and Asia/Shanghai");
+        return ERR_UNSUPPORTED;
+    }
+    *ret_b = b;
+    return ERR_OK;
+}
+
+void prices_fini(struct prices *p)
+{
+    free(p->v);
+    *p = (struct prices){0};
+}
+
+/* A price book entry is a flat price; tiers and caps are the market issue's. */
+static enum err price_of_row(const struct price_row *r, struct price_version *ret_v)
+{
+    *ret_v = (struct price_version){.id = r->id,
+                                    .valid_from_s = r->valid_from_s,
+                                    .announced_s = r->announced_s,
+                                    .notice_s = r->notice_s};
+    return rate_flat((struct price_rate){r->p, r->d}, &ret_v->rate);
+}
+
+enum err prices_load(struct store *s, const char *sku, struct prices *ret_p, struct refusal *why)
+{
+    struct price_row_list rows = {0};
+    enum err e = money_price_list(s, sku, &rows);
+
+    *ret_p = (struct prices){0};
+    if (e == ERR_OK && rows.len == 0)
+        e = refusef(why, ERR_PRICE_UNKNOWN, "sku", "%s", sku);
+    if (e == ERR_OK) {
+        ret_p->v = mem_alloc(rows.len * sizeof(ret_p->v[0]));
+        ret_p->n = rows.len;
+        for (size_t i = 0; i < rows.len && e == ERR_OK; i++)
+            e = price_of_row(&rows.at[i], &ret_p->v[i]);
+    }
+    vec_fini(&rows);
+    return e;
+}
+
+enum err window_rate(struct store *s, const struct window_row *w, struct rate *ret_r)
+{
+    struct price_row row;
+
+    TRY(money_price_get(s, w->price, &row));
+    return rate_flat((struct price_rate){row.p, row.d}, ret_r);
+}
+
+static void window_id(const struct books *b, const struct rating *r, struct id price, int64_t at_s,
+                      char ret_id[LEDGER_KEY_SIZE], struct period *ret_month)
+{
+    period_month_at(&b->zone, at_s, ret_month);
+    bool ok = str_printf(ret_id, LEDGER_KEY_SIZE, "%s/%d/%s/%04" PRId64 "%02d", r->subject.s,
+                         (int)r->meter, price.s, ret_month->year, ret_month->month);
+    CHECK(ok);
+}
+
+static enum err window_load(const struct books *b, const struct rating *r, struct id price,
+                            int64_t at_s, struct window_row *ret_w)
+{
+    char id[LEDGER_KEY_SIZE];
+    struct period month;
+    enum err e;
+
+    window_id(b, r, price, at_s, id, &month);
+    e = money_window_get(b->store, id, ret_w);
+    if (e != ERR_NOT_FOUND)
+        return e;
+    *ret_w = (struct window_row){.project = b->project,
+                                 .instance = r->instance,
+                                 .subject = r->subject,
+                                 .meter = r->meter,
+                                 .price = price,
+                                 .year = month.year,
+                                 .month = month.month,
+                                 .from_s = at_s,
+                                 .to_s = at_s,
+                                 .simulated = r->simulated};
+    memcpy(ret_w->id, id, sizeof(id));
+    (void)str_copy(ret_w->sku, sizeof(ret_w->sku), r->sku);
+    return ERR_OK;
+}
+
+/* One part of one window and one day. */
+static enum err rate_part(const struct books *b, const struct rating *r,
+                          const struct price_version *v, int64_t from_s, int64_t to_s, int64_t qty,
+                          int64_t day_s)
+{
+    struct window_row w;
+    int64_t to, u;
+    bool done = false;
+
+    TRY(window_load(b, r, v->id, from_s, &w));
+    if (__builtin_add_overflow(w.qty, qty, &to))
+        return ERR_MONEY_RANGE;
+    TRY(rate_delta(&v->rate, w.qty, to, &u));
+    w.qty = to;
+    TRY(micro_add(w.rated_u, u, &w.rated_u));
+    w.lease = r->lease;
+    w.from_s = MIN(w.from_s, from_s);
+    w.to_s = MAX(w.to_s, to_s);
+    TRY(money_window_save(b->store, &w));
+    if (u > 0)
+        TRY(money_day_add(b->store, b->project, day_s, u));
+
+    struct span_row span = {.from_s = from_s,
+                            .to_s = to_s,
+                            .qty_per_s = r->qty_per_s,
+                            .qty = qty,
+                            .node = r->node,
+                            .seq = r->seq};
+    memcpy(span.rating_window, w.id, sizeof(span.rating_window));
+    (void)str_copy(span.boot, sizeof(span.boot), r->boot);
+    if (!r->boot[0])
+        TRY(money_span_extend(b->store, &span, &done));
+    return done ? ERR_OK : money_span_add(b->store, &span);
+}
+
+static enum err rate_days(const struct books *b, const struct rating *r,
+                          const struct price_version *v, int64_t from_s, int64_t to_s)
+{
+    while (from_s < to_s) {
+        struct period day;
+        int64_t end, qty;
+
+        period_day_at(&b->zone, from_s, &day);
+        end = MIN(to_s, day.to_s);
+        if (__builtin_mul_overflow(end - from_s, r->qty_per_s, &qty))
+            return ERR_MONEY_RANGE;
+        TRY(rate_part(b, r, v, from_s, end, qty, day.from_s));
+        from_s = end;
+    }
+    return ERR_OK;
+}
+
+static enum err split(const struct books *b, const struct prices *p, const struct rating *r,
+                      int64_t from_s, int64_t to_s, struct price_part *ret_parts, size_t max,
+                      size_t *ret_n, struct refusal *why)
+{
+    enum err e =
+        price_split(p->v, p->n, MIN(r->started_s, from_s), from_s, to_s, ret_parts, max, ret_n);
+
+    if (e == ERR_PRICE_UNKNOWN)
+        return refusef(why, e, "sku", "%s", r->sku);
+    TRY(e);
+    return price_split_months(&b->zone, ret_parts, max, ret_n);
+}
+
+#define PARTS_MAX 64
+enum err rating_add(const struct books *b, const struct rating *r, int64_t from_s, int64_t to_s,
+                    struct refusal *why)
+{
+    AUTO_PRICES struct prices p = {0};
+    struct price_part parts[PARTS_MAX];
+    size_t n;
+
+    if (from_s >= to_s || r->qty_per_s == 0)
+        return ERR_OK;
+    TRY(prices_load(b->store, r->sku, &p, why));
+    TRY(split(b, &p, r, from_s, to_s, parts, PARTS_MAX, &n, why));
+    for (size_t i = 0; i < n; i++)
+        TRY(rate_days(b, r, &p.v[parts[i].version], parts[i].from_s, parts[i].to_s));
+    return ERR_OK;
+}
+
+enum err rating_add_qty(const struct books *b, const struct rating *r, int64_t at_s, int64_t qty,
+                        struct refusal *why)
+{
+    AUTO_PRICES struct prices p = {0};
+    struct price_part part;
+    struct period day;
+    size_t n;
+
+    TRY(prices_load(b->store, r->sku, &p, why));
+    TRY(split(b, &p, r, at_s, at_s + 1, &part, 1, &n, why));
+    period_day_at(&b->zone, at_s, &day);
+    return rate_part(b, r, &p.v[part.version], at_s, at_s + 1, qty, day.from_s);
+}
+
+enum err rating_price(const struct books *b, const struct rating *r, int64_t at_s,
+                      struct id *ret_id, struct rate *ret_r, struct refusal *why)
+{
+    AUTO_PRICES struct prices p = {0};
+    struct price_part part;
+    size_t n;
+
+    TRY(prices_load(b->store, r->sku, &p, why));
+    TRY(split(b, &p, r, at_s, at_s + 1, &part, 1, &n, why));
+    *ret_id = p.v[part.version].id;
+    *ret_r = p.v[part.version].rate;
+    return ERR_OK;
+}
+
+enum err plan_add(const struct books *b, struct term_plan *p, const struct rating *r,
+                  int64_t from_s, int64_t to_s, struct refusal *why)
+{
+    AUTO_PRICES struct prices prices = {0};
+    struct price_part parts[PARTS_MAX];
+    size_t n;
+
+    if (from_s >= to_s || r->qty_per_s == 0)
+        return ERR_OK;
+    CHECK(from_s >= p->start_s);
+    TRY(prices_load(b->store, r->sku, &prices, why));
+    TRY(split(b, &prices, r, from_s, to_s, parts, PARTS_MAX, &n, why));
+    for (size_t i = 0; i < n; i++) {
+        struct window_row w;
+
+        if (p->n == PLAN_MAX)
+            return refusef(why, ERR_TOO_LARGE, "what", "%s", "the term");
+        TRY(window_load(b, r, prices.v[parts[i].version].id, parts[i].from_s, &w));
+        p->rates[p->n] = prices.v[parts[i].version].rate;
+        p->w[p->n] = (struct term_window){.rate = &p->rates[p->n],
+                                          .qty_from = w.qty,
+                                          .qty_per_s = r->qty_per_s,
+                                          .from_s = parts[i].from_s - p->start_s,
+                                          .to_s = parts[i].to_s - p->start_s,
+                                          .disk = r->meter == METER_DISK};
+        p->n++;
+    }
+    return ERR_OK;
+}
+
+void rating_of_lease(const struct fund_lease *l, struct rating *ret_r)
+{
+    *ret_r = (struct rating){.instance = l->instance,
+                             .subject = l->instance,
+                             .lease = l->lease,
+                             .meter = l->meter,
+                             .started_s = l->started_s,
+                             .qty_per_s = l->qty_per_s,
+                             .simulated = l->simulated,
+                             .node = l->node};
+    (void)str_copy(ret_r->sku, sizeof(ret_r->sku), l->sku);
+}
+
+void rating_of_disk(const struct fund_disk *d, struct rating *ret_r)
+{
+    *ret_r = (struct rating){.subject = d->disk,
+                             .meter = (enum meter)d->meter,
+                             .started_s = d->started_s,
+                             .qty_per_s = d->size_mib,
+                             .simulated = d->simulated,
+                             .node = d->node};
+    CHECK(d->meter != MONEY_FREE);
+    if (d->kind == DISK_SYSTEM)
+        ret_r->instance = d->instance;
+    if (d->meter == METER_DISK)
+        ret_r->lease = d->lease;
+    funds_sku(ret_r->meter, "", ret_r->sku);
+}
+
+void funds_sku(enum meter m, const char *gpu_model, char ret_sku[SKU_SIZE])
+{
+    static const char *const names[METER_COUNT] = {
+        [METER_CPU] = "cpu.seat",
+        [METER_DISK] = "disk",
+        [METER_DISK_STOPPED] = "disk.stopped",
+        [METER_DISK_DETACHED] = "disk.detached",
+        [METER_EGRESS] = "egress",
+    };
+    bool ok;
+
+    CHECK((size_t)m < METER_COUNT);
+    if (m == METER_GPU)
+        ok = str_printf(ret_sku, SKU_SIZE, "gpu.%s", gpu_model);
+    else
+        ok = str_copy(ret_sku, SKU_SIZE, names[m]);
+    CHECK(ok);
+}

@@ -1,0 +1,280 @@
+/* funds_usage.c: evidence in, once, in order (money.md 1.6, 1.7; I9, I10, I14).
+ *
+ *   a slice arrives      stored by (node, boot, seq); the same again: nothing; other payload: kept
+ *                        out, an event tells the operator
+ *   in the order of seq  each slice moves its lease's cursor (ms). A time that no slice covers,
+ * that was not "running", or in which cards were missing, is void: no second that it touches is
+ * charged. Else the whole seconds between what is decided and min(cursor, stop, paid_until) are
+ * rated, without the gaps in which the node was not heard. after a hole         slices wait until
+ * the missing seq is here, or the lease is settled. */
+#include "app/funds_int.h"
+
+#include <stdlib.h>
+
+#include "base/msg.h"
+#include "base/sha256.h"
+
+static void hash_i64(struct sha256 *h, int64_t v)
+{
+    unsigned char bytes[8];
+
+    for (size_t i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)((uint64_t)v >> (56 - 8 * i));
+    sha256_add(h, bytes, sizeof(bytes));
+}
+
+/* Over all that the node said, in its own clock: an anchor that moves changes nothing. */
+static void payload_hash(const struct funds_slice *f, unsigned char ret_hash[SHA256_SIZE])
+{
+    struct sha256 h;
+
+    sha256_init(&h);
+    sha256_add(&h, f->lease.s, strlen(f->lease.s) + 1);
+    hash_i64(&h, f->epoch);
+    hash_i64(&h, f->running);
+    hash_i64(&h, f->gpus_ok);
+    hash_i64(&h, f->t0_ms);
+    hash_i64(&h, f->t1_ms);
+    hash_i64(&h, f->cpu_us);
+    hash_i64(&h, f->memory_bytes);
+    hash_i64(&h, f->rx_bytes);
+    hash_i64(&h, f->tx_bytes);
+    hash_i64(&h, f->disk_used_mib);
+    hash_i64(&h, f->gpu_util_pct);
+    hash_i64(&h, f->gpu_memory_mib);
+    sha256_finish(&h, ret_hash);
+}
+
+static int64_t floor_s(utime_t ms)
+{
+    return ms / MS_PER_S;
+}
+
+static int64_t ceil_s(utime_t ms)
+{
+    return (ms + MS_PER_S - 1) / MS_PER_S;
+}
+
+/* [from, to) without the seconds that touch a gap. */
+static enum err rate_outside_gaps(const struct books *b, const struct rating *r, int64_t from_s,
+                                  int64_t to_s, int64_t *io_rated_s, struct refusal *why)
+{
+    struct lease_gap_list gaps = {0};
+    enum err e = store_gap_list(b->store, r->lease, &gaps);
+
+    while (e == ERR_OK && from_s < to_s) {
+        int64_t end = to_s, next = to_s;
+
+        for (size_t i = 0; i < gaps.len; i++) {
+            int64_t g0 = floor_s(gaps.at[i].from_ms);
+            int64_t g1 = gaps.at[i].to_ms == UTIME_NEVER ? INT64_MAX : ceil_s(gaps.at[i].to_ms);
+
+            if (g0 < end && g1 > from_s) {
+                end = MAX(g0, from_s);
+                next = MIN(g1, to_s);
+            }
+        }
+        e = rating_add(b, r, from_s, end, why);
+        *io_rated_s += end - from_s;
+        from_s = MAX(next, end);
+    }
+    vec_fini(&gaps);
+    return e;
+}
+
+/* Traffic of a slice that was charged; an operator without a price for it gives it away. */
+static enum err rate_egress(const struct books *b, const struct rating *compute,
+                            const struct slice_row *s, int64_t at_s, struct refusal *why)
+{
+    struct price_row_list prices = {0};
+    struct rating r = *compute;
+
+    if (s->tx_bytes <= 0)
+        return ERR_OK;
+    r.meter = METER_EGRESS;
+    r.lease = (struct id){0};
+    r.qty_per_s = 0;
+    funds_sku(METER_EGRESS, "", r.sku);
+    TRY(money_price_list(b->store, r.sku, &prices));
+    bool priced = prices.len > 0 && prices.at[0].valid_from_s <= r.started_s;
+    vec_fini(&prices);
+    return priced ? rating_add_qty(b, &r, at_s, s->tx_bytes, why) : ERR_OK;
+}
+
+/* Moves the cursor over [t0, t1) with the law of meter.h; its unit is ms here. */
+static enum err cursor_move(struct fund_lease *l, utime_t t0, utime_t t1, bool voided,
+                            bool *ret_gain)
+{
+    struct usage_slice s = {.t0_s = t0, .t1_s = t1, .qty_per_s = 1, .voided = voided};
+    enum meter_verdict verdict;
+    struct meter_gain gain;
+    utime_t before = l->cursor_ms;
+
+    TRY(meter_take(&l->cursor_ms, &s, &verdict, &gain));
+    CHECK(verdict == METER_NEW);
+    if (voided && l->cursor_ms > before)
+        l->billed_s = MAX(l->billed_s, ceil_s(l->cursor_ms));
+    *ret_gain = gain.to_s > gain.from_s;
+    return ERR_OK;
+}
+
+static enum err lease_take(const struct books *b, struct fund_lease *l, const struct slice_row *r,
+                           struct refusal *why)
+{
+    bool voided = !r->running || (l->meter == METER_GPU && !r->gpus_ok), gain = false;
+    struct rating rating;
+    int64_t to, rated = 0;
+
+    if (!l->ready_ms || r->t1_ms <= l->cursor_ms)
+        return ERR_OK;
+    if (r->t0_ms > l->cursor_ms) /* no slice covers it and none is missing */
+        TRY(cursor_move(l, l->cursor_ms, r->t0_ms, true, &gain));
+    TRY(cursor_move(l, r->t0_ms, r->t1_ms, voided, &gain));
+    to = MIN(floor_s(MIN(l->cursor_ms, l->stop_ms)), l->paid_until_s);
+    if (!gain || to <= l->billed_s)
+        return ERR_OK;
+    rating_of_lease(l, &rating);
+    memcpy(rating.boot, r->boot, sizeof(rating.boot));
+    rating.seq = r->seq;
+    TRY(rate_outside_gaps(b, &rating, l->billed_s, to, &rated, why));
+    l->billed_s = to;
+    return rated > 0 ? rate_egress(b, &rating, r, to - 1, why) : ERR_OK;
+}
+
+enum err slice_take(const struct books *b, struct fund_lease *l, const struct slice_row *r,
+                    struct refusal *why)
+{
+    TRY(lease_take(b, l, r, why));
+    TRY(money_lease_save(b->store, l));
+    return money_slice_done(b->store, r->node, r->boot, r->seq);
+}
+
+/* One slice whose turn it is. Of an unknown, other node's, older or settled lease: evidence of
+ * nothing that is charged. */
+static enum err slice_work(struct store *s, utime_t now, const struct slice_row *r,
+                           struct refusal *why)
+{
+    struct id lease = {0};
+    struct fund_lease l;
+    struct books b;
+    enum err e;
+
+    (void)str_copy(lease.s, sizeof(lease.s), r->lease);
+    e = money_lease_get(s, lease, &l);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    if (e == ERR_NOT_FOUND || l.settled || !str_eq(l.node.s, r->node.s) || l.epoch != r->epoch)
+        return money_slice_done(s, r->node, r->boot, r->seq);
+    TRY(books_open(s, now, l.project, &b, why));
+    return slice_take(&b, &l, r, why);
+}
+
+static enum err slice_row_of(struct id node, const char *boot, utime_t anchor_ms, utime_t now,
+                             const struct funds_slice *f, struct slice_row *ret_r,
+                             struct refusal *why)
+{
+    struct slice_row r = {.node = node,
+                          .seq = f->seq,
+                          .epoch = f->epoch,
+                          .running = f->running,
+                          .gpus_ok = f->gpus_ok,
+                          .received_ms = now,
+                          .cpu_us = f->cpu_us,
+                          .memory_bytes = f->memory_bytes,
+                          .rx_bytes = f->rx_bytes,
+                          .tx_bytes = f->tx_bytes,
+                          .disk_used_mib = f->disk_used_mib,
+                          .gpu_util_pct = f->gpu_util_pct,
+                          .gpu_memory_mib = f->gpu_memory_mib};
+    int64_t t0, t1;
+
+    if (f->seq < 1 || f->t1_ms < f->t0_ms || __builtin_add_overflow(anchor_ms, f->t0_ms, &t0) ||
+        __builtin_add_overflow(anchor_ms, f->t1_ms, &t1) ||
+        !str_copy(r.boot, sizeof(r.boot), boot) || !r.boot[0])
+        return refusef(why, ERR_PROTOCOL, "why", "slice %" PRId64, f->seq);
+    (void)str_copy(r.lease, sizeof(r.lease), f->lease.s);
+    r.t1_ms = MIN(t1, now); /* nothing is proven before it happened */
+    r.t0_ms = MIN(t0, r.t1_ms);
+    payload_hash(f, r.payload);
+    *ret_r = r;
+    return ERR_OK;
+}
+
+static enum err note_conflict(struct store *s, utime_t now, const struct slice_row *r)
+{
+    struct event e = {.at = now};
+
+    (void)str_copy(e.kind, sizeof(e.kind), "usage.conflict");
+    (void)str_copy(e.text, sizeof(e.text),
+                   N_("Node {node} sent slice {seq} again with other content; it was kept out."));
+    (void)str_printf(e.data, sizeof(e.data),
+                     "{\"node\":\"%s\",\"seq\":\"%" PRId64 "\",\"lease\":\"%s\"}", r->node.s,
+                     r->seq, r->lease);
+    return store_event_add(s, &e);
+}
+
+static enum err slice_keep(struct store *s, utime_t now, const struct slice_row *r, int64_t ack,
+                           struct funds_accepted *io_a)
+{
+    struct usage_slice mine = {0}, old = {0};
+    struct slice_row known;
+    enum err e = money_slice_get(s, r->node, r->boot, r->seq, &known);
+
+    if (e == ERR_NOT_FOUND) {
+        if (r->seq <= ack) { /* safe already, and its row was pruned */
+            io_a->duplicates++;
+            return ERR_OK;
+        }
+        io_a->taken++;
+        return money_slice_add(s, r);
+    }
+    TRY(e);
+    memcpy(mine.payload, r->payload, sizeof(mine.payload));
+    memcpy(old.payload, known.payload, sizeof(old.payload));
+    if (meter_dedupe(&old, &mine) == METER_DUPLICATE) {
+        io_a->duplicates++;
+        return ERR_OK;
+    }
+    io_a->conflicts++;
+    return note_conflict(s, now, r);
+}
+
+enum err funds_slices_accept(struct store *s, utime_t now, struct id node, const char *boot,
+                             utime_t anchor_ms, const struct funds_slice *slices, size_t n,
+                             struct funds_accepted *ret_a, struct refusal *why)
+{
+    struct funds_accepted a = {0};
+    int64_t before, waiting;
+    struct slice_row r;
+
+    TRY(money_boot_get(s, node, boot, &before));
+    for (size_t i = 0; i < n; i++) {
+        TRY(slice_row_of(node, boot, anchor_ms, now, &slices[i], &r, why));
+        TRY(slice_keep(s, now, &r, before, &a));
+    }
+    a.ack_seq = before;
+    for (;;) {
+        enum err e = money_slice_get(s, node, boot, a.ack_seq + 1, &r);
+        if (e == ERR_NOT_FOUND)
+            break;
+        TRY(e);
+        if (!r.done)
+            TRY(slice_work(s, now, &r, why));
+        a.ack_seq++;
+    }
+    if (a.ack_seq > before)
+        TRY(money_boot_set(s, node, boot, a.ack_seq));
+    TRY(money_slice_waiting(s, node, boot, &waiting));
+    a.parked = waiting;
+    *ret_a = a;
+    return ERR_OK;
+}
+
+enum err funds_evidence_until(struct store *s, struct id lease, utime_t *ret_ms)
+{
+    struct fund_lease l;
+
+    TRY(money_lease_get(s, lease, &l));
+    *ret_ms = l.cursor_ms;
+    return ERR_OK;
+}
