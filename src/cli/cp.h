@@ -1,0 +1,36 @@
+/* cp.h: the two sides of a copy. Data goes through one shared OpenSSH connection; a file arrives in
+ * NAME.suanli-part and gets its name when its SHA-256 is proven. What a broken copy left is kept
+ * only when its bytes are a prefix of the source. */
+#pragma once
+
+#include "cli/cli.h"
+
+#define CP_PART ".suanli-part"
+#define CP_DIGEST_SIZE 65
+
+struct remote {
+    struct cli *c;
+    struct ssh_words base; /* owned: ssh and its options, target last */
+    char folder[64];       /* ours, holds the control socket */
+    bool open;
+};
+/* Connects once. Exit code. */
+int remote_open(struct remote *r, struct cli *c, const json_t *instance);
+void remote_close(struct remote *r);
+/* Starts `sh -c script` there; *ret_in and *ret_out are our ends (NULL: not wanted). Returns the
+ * child's pid, or -1. */
+int remote_start(struct remote *r, const char *script, int *ret_in, int *ret_out);
+/* Exit code of the child: that of the script, 255 for transport. */
+int remote_finish(int pid);
+/* Runs a script and takes its output, at most 64 MiB. Exit code. */
+int remote_output(struct remote *r, const char *script, struct strbuf *out);
+
+struct copy_total {
+    int64_t files, bytes, resumed, skipped; /* bytes: sent now; resumed: already there */
+    int64_t size_all, done_all;             /* for the time left */
+    utime_t started;
+};
+/* Shows rate and time left of the whole. */
+void copy_progress(struct cli *c, const char *name, struct copy_total *t, int64_t more);
+/* SHA-256 of the first n bytes of a file (n < 0: all), as hex. */
+bool digest_file(int fd, int64_t n, char ret_hex[CP_DIGEST_SIZE]);
