@@ -32,6 +32,7 @@ struct http_server {
     struct MHD_Daemon *tcp, *local; /* owned */
     char unix_path[108];
     uint16_t port;
+    bool tls;
     pthread_t reaper;
     bool reaper_runs;
     atomic_bool stopping;
@@ -253,7 +254,7 @@ static void add_headers(struct http_exchange *x, struct MHD_Response *r)
     (void)MHD_add_response_header(r, "Content-Security-Policy",
                                   "default-src 'none'; frame-ancestors 'none'");
     (void)MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
-    if (x->server->config.cert_pem)
+    if (x->server->tls)
         (void)MHD_add_response_header(r, "Strict-Transport-Security", "max-age=31536000");
     for (size_t i = 0; i < x->header_count; i++)
         (void)MHD_add_response_header(r, x->header_name[i], x->header_value[i]);
@@ -665,11 +666,13 @@ enum err http_start(const struct http_config *config, struct http_server **ret_s
 
     CHECK(config->handle && config->refused && config->body_max && config->threads > 0);
     s->config = *config;
+    s->tls = config->cert_pem != NULL;
     enum err e = start_all(s, why);
     if (e != ERR_OK) {
         http_stop(s);
         return e;
     }
+    s->config.cert_pem = s->config.key_pem = NULL; /* the library has its own copies */
     *ret_s = s;
     return ERR_OK;
 }

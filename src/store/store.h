@@ -35,6 +35,8 @@ enum err store_migrate(struct store *s, struct refusal *why);
 enum err store_backup(struct store *s, const char *path, int64_t *ret_bytes, struct refusal *why);
 /* Fills why with ERR_STORE and the last failure; returns ERR_STORE. */
 enum err store_refuse(struct store *s, struct refusal *why);
+/* Reads every page and every reference. ERR_CORRUPT {what, why}. Long on a large store. */
+enum err store_integrity(struct store *s, struct refusal *why);
 bool store_is_broken(const struct store *s);
 
 enum err store_begin(struct store *s);    /* BEGIN IMMEDIATE (a reader: one snapshot) */
@@ -43,6 +45,8 @@ void store_rollback(struct store *s);     /* harmless outside a transaction */
 enum err store_mark(struct store *s);     /* savepoint of one command; one level */
 enum err store_mark_keep(struct store *s);
 enum err store_mark_undo(struct store *s);
+/* Rows changed since the connection was opened: equal before and after: nothing to commit. */
+int64_t store_changes(struct store *s);
 /* Tests: the n-th commit from now fails as a full disk would (0: never). */
 void store_fail_commit(struct store *s, int n);
 
@@ -166,7 +170,13 @@ enum err store_node_lookup(struct store *s, const char *text, struct node *ret_n
 enum err store_node_get_hash(struct store *s, const char *token_hash, struct node *ret_n);
 enum err store_node_save(struct store *s, const struct node *n); /* with its cards */
 enum err store_node_set_hash(struct store *s, struct id node, const char *token_hash);
+enum err store_node_version(struct store *s, struct id node, int64_t *ret_v);
 enum err store_node_bump(struct store *s, struct id node); /* something else is wanted there now */
+/* What live leases, disks and ports take of a node. */
+struct node_used {
+    int64_t cpu_milli, memory_mib, disk_mib, ports;
+};
+enum err store_node_used(struct store *s, struct id node, struct node_used *ret_u);
 enum err store_node_list(struct store *s, struct node_list *ret_l);
 enum err store_node_remove(struct store *s, struct id id);
 enum err store_node_boot_get(struct store *s, struct id node, const char *boot,
@@ -201,6 +211,8 @@ enum err store_instance_list_any(struct store *s, struct instance_list *ret_l); 
 enum err store_instance_name_taken(struct store *s, struct id project, const char *name,
                                    bool *ret_taken);
 enum err store_host_port_taken(struct store *s, struct id node, int64_t port, bool *ret_taken);
+/* Was any lease of it ever ready? */
+enum err store_instance_ran(struct store *s, struct id instance, bool *ret_ran);
 enum err store_spec_save(struct store *s, const struct instance_spec *p);
 enum err store_spec_get(struct store *s, struct id instance, struct instance_spec *ret_p);
 void store_spec_fini(struct instance_spec *p);
