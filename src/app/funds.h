@@ -141,8 +141,9 @@ enum err funds_lease_renew(struct store *s, utime_t now, int64_t term_s, struct 
 enum err funds_lease_end_set(struct store *s, struct id lease, utime_t ends_at);
 /* The guest is reachable: card seconds count from here, its disks at the running price. */
 enum err funds_lease_ready(struct store *s, struct id lease, utime_t ready_ms);
-/* The stop was accepted (or the end was reached): card seconds count up to here, never later. May
- * be called again with an earlier time. */
+/* The stop was accepted (or the end was reached): card seconds count up to here, never later; what
+ * was rated already stays, so tell it before the slices of the same message. May be called again
+ * with an earlier time. */
 enum err funds_lease_stop(struct store *s, struct id lease, utime_t stop_ms);
 /* The lease is over (the node said so, or it is given up): takes evidence that is still parked,
  * posts all, releases the hold. Disks go on at the stopped price (system; only when it ever ran)
@@ -183,16 +184,12 @@ enum err funds_evidence_until(struct store *s, struct id lease, utime_t *ret_ms)
  * lease is ready). */
 enum err funds_disk_open(struct store *s, struct id project, struct id instance, struct id node,
                          const struct funds_disk *d, utime_t ready_ms);
-/* Its size changed at that time. ERR_STATE while it runs: call funds_lease_renew afterwards; the
- * larger size counts from the second that is held for. ERR_BALANCE when the term cannot cover it.
- */
+/* Its size is another from now on. While a lease pays for it, the rest of the term is held anew:
+ * ERR_BALANCE, ERR_BUDGET when it cannot be. */
 enum err funds_disk_grow(struct store *s, utime_t now, struct id disk, int64_t size_mib,
                          struct refusal *why);
 /* The delete was asked for (or its instance failed before it ever ran): free from here on. */
 enum err funds_disk_close(struct store *s, utime_t now, struct id disk);
-/* A system disk of a stopped instance that waits to start again, and such: nothing to do; its price
- * follows its lease. A failed instance whose system disk is erased: funds_disk_close. */
-
 /* Time of a node's disks up to to_ms. heard: the node proved to be there all that time: charged;
  * else (it came back after a silence) that time is free. Call at each sync. */
 enum err funds_node_time(struct store *s, utime_t now, struct id node, utime_t to_ms, bool heard);

@@ -383,7 +383,7 @@ enum err funds_lease_stop(struct store *s, struct id lease, utime_t stop_ms)
     TRY(money_lease_get(s, lease, &l));
     if (l.settled || stop_ms >= l.stop_ms)
         return ERR_OK;
-    l.stop_ms = stop_ms;
+    l.stop_ms = MAX(stop_ms, l.ready_ms ? l.billed_s * MS_PER_S : 0);
     return money_lease_save(s, &l);
 }
 
@@ -424,7 +424,8 @@ enum err funds_lease_settle(struct store *s, utime_t now, struct id lease, utime
     if (l.settled)
         return ERR_OK;
     TRY(books_open(s, now, l.project, &b, why));
-    l.stop_ms = MIN(l.stop_ms, end_ms);
+    if (end_ms < l.stop_ms)
+        l.stop_ms = MAX(end_ms, l.ready_ms ? l.billed_s * MS_PER_S : 0);
     e = money_slice_parked(s, lease, &parked);
     for (size_t i = 0; i < parked.len && e == ERR_OK; i++)
         e = slice_take(&b, &l, &parked.at[i], why);

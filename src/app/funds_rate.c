@@ -128,7 +128,7 @@ static enum err rate_part(const struct books *b, const struct rating *r,
     w.from_s = MIN(w.from_s, from_s);
     w.to_s = MAX(w.to_s, to_s);
     TRY(money_window_save(b->store, &w));
-    if (u > 0)
+    if (u > 0 && r->lease.s[0])
         TRY(money_day_add(b->store, b->project, day_s, u));
 
     struct span_row span = {.from_s = from_s,

@@ -48,8 +48,6 @@ enum err money_transfer_head(struct store *s, unsigned char ret_hash[LEDGER_HASH
 enum err money_transfer_list(struct store *s, struct transfer_list *ret_l); /* whole journal */
 /* Remembers the head as that of its day. */
 enum err money_day_save(struct store *s, int64_t day, const unsigned char hash[LEDGER_HASH_SIZE]);
-/* The first day whose published head is not the hash of the row it names; 0: all fit. */
-enum err money_day_check(struct store *s, int64_t *ret_bad_day);
 
 struct topup_row {
     char id[LEDGER_KEY_SIZE];
@@ -219,3 +217,12 @@ struct budget_list {
 enum err money_budget_save(struct store *s, const struct budget_row *b);
 enum err money_budget_remove(struct store *s, struct id project, const char *name);
 enum err money_budget_list(struct store *s, struct id project, struct budget_list *ret_l);
+
+/* Laws of money.md 1.11 that a query can break: the first row it finds, or "" (ret_text). */
+struct money_law {
+    const char *id;  /* "I7" */
+    const char *sql; /* gives one text column: what breaks it */
+};
+extern const struct money_law money_laws[];
+extern const size_t money_law_count;
+enum err money_law_check(struct store *s, const struct money_law *law, char *ret_text, size_t size);

@@ -105,19 +105,6 @@ enum err money_day_save(struct store *s, int64_t day, const unsigned char hash[L
                    "ib", day, hash, (size_t)LEDGER_HASH_SIZE);
 }
 
-enum err money_day_check(struct store *s, int64_t *ret_bad_day)
-{
-    struct sql q = sql_open(s,
-                            "SELECT d.day FROM ledger_day d LEFT JOIN transfer t ON t.seq=d.seq "
-                            "WHERE t.hash IS NULL OR t.hash<>d.hash ORDER BY d.day LIMIT 1",
-                            "");
-
-    *ret_bad_day = 0;
-    if (sql_next(&q))
-        *ret_bad_day = sql_i64(&q, 0);
-    return sql_close(&q);
-}
-
 #define SLICE_COLS                                                                                 \
     "node, boot, seq, lease, epoch, running, gpus_ok, t0_ms, t1_ms, done, received_ms, cpu_us, "   \
     "memory_bytes, rx_bytes, tx_bytes, disk_used_mib, gpu_util_pct, gpu_memory_mib, payload"

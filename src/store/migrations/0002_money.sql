@@ -67,7 +67,8 @@ CREATE INDEX rating_window_project ON rating_window(project, year, month);
 CREATE INDEX rating_window_instance ON rating_window(instance);
 CREATE INDEX rating_window_open ON rating_window(project) WHERE rated_u <> posted_u;
 
--- what was rated per day of the project's zone, for budgets
+-- what leases were rated per day of the project's zone, for budgets (storage of stopped disks and
+-- traffic cannot be stopped by a cap)
 CREATE TABLE project_day(
     project TEXT NOT NULL, from_s INTEGER NOT NULL, rated_u INTEGER NOT NULL,
     PRIMARY KEY(project, from_s)

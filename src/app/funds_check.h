@@ -1,0 +1,21 @@
+/* funds_check.h: proves the laws of money.md 1.11 on a whole store: the journal folded again, all
+ * spans rated again, every hold against what it must cover. Reads only; any thread with its own
+ * store. Tests, the simulator and `admin check` share it. */
+#pragma once
+
+#include "store/store.h"
+
+struct funds_check_row {
+    char id[4]; /* "I1" … "I19" */
+    bool pass;
+    char text[TEXT_SIZE]; /* the first violation, or "" */
+};
+struct funds_check {
+    struct funds_check_row rows[20];
+    size_t n;
+    bool pass;
+};
+/* I5 and I18 hold when a transfer is applied and a term is granted: nothing of them is left to see
+ * in a store but ids that are unique, and that is what I5 proves. */
+enum err funds_check_run(struct store *s, utime_t now, struct funds_check *ret_c,
+                         struct refusal *why);

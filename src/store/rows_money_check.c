@@ -1,0 +1,58 @@
+/* rows_money_check.c: laws of the books as queries that must find nothing. */
+#include "store/rows_money.h"
+
+#include "store/sql.h"
+
+const struct money_law money_laws[] = {
+    {"I4", "SELECT 'head of day '||d.day FROM ledger_day d LEFT JOIN transfer t ON t.seq=d.seq "
+           "WHERE t.hash IS NULL OR t.hash<>d.hash ORDER BY d.day LIMIT 1"},
+    /* what a hold posts leaves its project's terms account in the same group */
+    {"I7", "SELECT grp FROM transfer WHERE dr LIKE 'terms.%' OR (cr LIKE 'terms.%' AND step=2) "
+           "GROUP BY grp HAVING sum(CASE WHEN dr LIKE 'terms.%' THEN amount ELSE -amount END)<>0 "
+           "LIMIT 1"},
+    {"I9", "SELECT u.node||' '||u.boot||' '||u.seq FROM usage_slice u JOIN usage_boot b "
+           "ON b.node=u.node AND b.boot=u.boot WHERE u.done=0 AND u.seq<=b.ack_seq LIMIT 1"},
+    {"I10", "SELECT subject||' second '||from_s||' twice' FROM (SELECT w.subject, s.from_s, "
+            "lag(s.to_s) OVER (PARTITION BY w.subject ORDER BY s.from_s, s.to_s) AS before "
+            "FROM usage_span s JOIN rating_window w ON w.id=s.rating_window WHERE w.meter<>5) "
+            "WHERE before>from_s LIMIT 1"},
+    {"I10", "SELECT 'no evidence for '||s.rating_window||' '||s.from_s FROM usage_span s "
+            "LEFT JOIN usage_slice u ON u.node=s.node AND u.boot=s.boot AND u.seq=s.seq "
+            "WHERE s.boot<>'' AND (u.seq IS NULL OR u.done=0 OR u.running=0 "
+            "OR s.from_s<>s.to_s AND s.qty_per_s>0 AND s.to_s*1000>u.t1_ms) LIMIT 1"},
+    {"I11", "SELECT w.subject||' '||w.year||'-'||w.month FROM usage_span s JOIN rating_window w "
+            "ON w.id=s.rating_window WHERE w.meter IN (0,1) GROUP BY w.subject, w.year, w.month "
+            "HAVING sum(s.to_s-s.from_s)>31*86400+3600 LIMIT 1"},
+    {"I12", "SELECT w.id FROM rating_window w LEFT JOIN (SELECT rating_window, sum(qty) AS q FROM "
+            "usage_span GROUP BY rating_window) s ON s.rating_window=w.id "
+            "WHERE coalesce(s.q,0)<>w.qty LIMIT 1"},
+    {"I13", "SELECT t.id FROM transfer t LEFT JOIN rating_window w ON w.id=t.owner "
+            "WHERE t.kind='charge' AND t.step=0 AND w.id IS NULL LIMIT 1"},
+    {"I13", "SELECT w.id FROM rating_window w LEFT JOIN (SELECT owner, sum(amount) AS u FROM "
+            "transfer WHERE kind='charge' AND step=0 GROUP BY owner) t ON t.owner=w.id "
+            "WHERE coalesce(t.u,0)<>w.posted_u LIMIT 1"},
+    {"I14", "SELECT node||' '||boot||' '||seq FROM usage_slice "
+            "WHERE t1_ms>received_ms OR t0_ms>t1_ms LIMIT 1"},
+    {"I15", "SELECT id FROM rating_window WHERE rated_u<0 OR posted_u<0 OR qty<0 LIMIT 1"},
+    {"I17", "SELECT u.lease||' '||s.from_s||'-'||s.to_s FROM usage_span s JOIN usage_slice u "
+            "ON u.node=s.node AND u.boot=s.boot AND u.seq=s.seq JOIN fund_lease l "
+            "ON l.lease=u.lease WHERE s.boot<>'' AND s.qty_per_s>0 AND (s.to_s>l.paid_until_s OR "
+            "s.to_s*1000>l.stop_ms OR s.from_s*1000<l.ready_ms) LIMIT 1"},
+    {"I19", "SELECT p.id FROM transfer p LEFT JOIN fund_lease l ON l.hold=p.id AND l.settled=0 "
+            "WHERE p.step=1 AND l.lease IS NULL AND NOT EXISTS (SELECT 1 FROM transfer r "
+            "WHERE r.pending=p.id AND r.pending<>'') LIMIT 1"},
+    {"I19", "SELECT l.lease FROM fund_lease l LEFT JOIN transfer p ON p.id=l.hold WHERE "
+            "l.hold<>'' AND (l.settled=1 OR p.id IS NULL OR p.amount<>l.hold_u OR EXISTS (SELECT 1 "
+            "FROM transfer r WHERE r.pending=p.id AND r.pending<>'')) LIMIT 1"},
+};
+const size_t money_law_count = ARRAY_LEN(money_laws);
+
+enum err money_law_check(struct store *s, const struct money_law *law, char *ret_text, size_t size)
+{
+    struct sql q = sql_open(s, law->sql, "");
+
+    ret_text[0] = '\0';
+    if (sql_next(&q) && !str_copy(ret_text, size, sql_text(&q, 0)))
+        (void)str_copy(ret_text, size, "a row");
+    return sql_close(&q);
+}
