@@ -72,9 +72,6 @@ enum err network_ports_set(const struct node_net *n, struct id lease, uint32_t a
                            const struct priv_port *ports, size_t count, struct refusal *why);
 enum err network_counters(const struct node_paths *p, struct id lease, int64_t *ret_rx,
                           int64_t *ret_tx); /* as the guest sees them */
-/* The namespace from which the guests' addresses are reached (the guard's ready probe). */
-enum err network_node_open(const struct node_paths *p, const struct node_net *n, int *ret_fd,
-                           struct refusal *why);
 void network_fini(const struct node_paths *p, const struct node_net *n); /* removes all that is ours */
 
 /* cgroup.c */

@@ -1,0 +1,98 @@
+/* suanli-node: the node's processes in one program.
+ *
+ *   suanli-node -c FILE            supervisor; starts the two below and keeps them up
+ *   suanli-node --role=priv -c FILE     root helper, on descriptor 3
+ *   suanli-node --role=agent -c FILE    agent, on descriptor 3
+ *   suanli-node -n [-c FILE]       checks the configuration and prints it back
+ *
+ * Guards are forked by the helper and have no role of their own on the command line. */
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "node/agent.h"
+#include "node/priv.h"
+#include "node/supervise.h"
+
+#define HELPER_FD 3
+
+static int usage(void)
+{
+    fputs("usage: suanli-node [-n] [-c FILE]\n"
+          "  -c FILE  configuration (default: built-in values)\n"
+          "  -n       check the configuration, print it back, start nothing\n",
+          stderr);
+    return 2;
+}
+
+/* For good: no way back to root, and none by running a set-user-id program. */
+static bool user_become(const char *name)
+{
+    struct passwd *pw = getpwnam(name);
+
+    if (!pw) {
+        log_error("event=no_such_user user=%s", name);
+        return false;
+    }
+    if (pw->pw_uid == 0) {
+        log_error("event=agent_must_not_be_root");
+        return false;
+    }
+    return initgroups(name, pw->pw_gid) == 0 && setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) == 0 &&
+           setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0 &&
+           prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+}
+
+static int role_run(const char *role, pid_t parent, const struct node_config *cfg)
+{
+    /* The supervisor dead, its two go too; a change of user would clear this, so it comes after. */
+    if (strcmp(role, "agent") == 0) {
+        log_set(LOG_INFO, "suanli-node agent");
+        if (!user_become(cfg->user))
+            return 1;
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        return getppid() != parent ? 1 : agent_main(cfg, HELPER_FD);
+    }
+    log_set(LOG_INFO, "suanli-node priv");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return getppid() != parent ? 1 : priv_main(cfg, HELPER_FD);
+}
+
+int main(int argc, char **argv)
+{
+    const char *file = NULL, *role = NULL;
+    struct node_config cfg;
+    struct refusal why = {0};
+    bool check = false;
+    pid_t parent = 0;
+
+    log_set(LOG_INFO, "suanli-node");
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-c") == 0 && i + 1 < argc)
+            file = argv[++i];
+        else if (strcmp(argv[i], "-n") == 0)
+            check = true;
+        else if (strcmp(argv[i], "--role=priv") == 0 || strcmp(argv[i], "--role=agent") == 0)
+            role = argv[i] + strlen("--role=");
+        else if (strncmp(argv[i], "--parent=", 9) == 0)
+            parent = (pid_t)strtol(argv[i] + 9, NULL, 10);
+        else
+            return usage();
+    }
+    if (config_load(file, &cfg, &why) != ERR_OK) {
+        char text[512];
+        refusal_text(&why, LANG_EN, text, sizeof(text));
+        fprintf(stderr, "suanli-node: %s\n", text);
+        return 2;
+    }
+    if (check) {
+        config_print(&cfg, stdout);
+        return 0;
+    }
+    return role ? role_run(role, parent, &cfg) : supervise_main(&cfg, file);
+}
