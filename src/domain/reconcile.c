@@ -151,7 +151,9 @@ static void alive_decide(const struct rec_lease *l, size_t i, enum rec_want want
         push(a, REC_ASK_KILL, i);
         return;
     }
-    if (want == REC_RUN && (l->guard_soft != soft || l->guard_hard != hard)) {
+    /* Once it was asked to stop its end is nearer than these, and stays so. */
+    if (want == REC_RUN && !l->idle_due && l->asked == REC_UNNAMED &&
+        (l->guard_soft != soft || l->guard_hard != hard)) {
         struct rec_action *x = push(a, REC_DEADLINE, i);
 
         x->soft = soft;

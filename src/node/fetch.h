@@ -1,0 +1,11 @@
+/* fetch.h: brings an image to this machine, with no rights but the agent's. */
+#pragma once
+
+#include "node/config.h"
+
+/* source: "docker://…", "oci:/…", "recipe:<name>" (docs/node-protocol.md). Makes
+ * STAGING/<name> an OCI layout whose manifest has this digest, ready for PRIV_IMAGE_IMPORT.
+ * Blocking, in a child of the agent; killed at any time, a rest in STAGING/<name> does no harm.
+ * Errors: ERR_IMAGE_NOT_FOUND, ERR_IMAGE_DIGEST, ERR_IMAGE_PULL, ERR_NO_SPACE, ERR_SYSTEM. */
+enum err fetch_image(const struct node_config *cfg, const char *source, const char *digest,
+                     const char *name, struct refusal *why);

@@ -1,0 +1,244 @@
+/* images.c: an image comes in two steps: a child process of the agent (no more rights than it)
+ * fetches it into staging/<name> as an OCI layout; the helper imports it from there. One at a time:
+ * the disk and the network are the bottleneck, and the first one wanted is the first one there. */
+#include "node/agent_int.h"
+
+#include "base/log.h"
+#include "node/fetch.h"
+#include "node/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define IMPORT_PACE_MS 50
+#define READY_PACE_MS 60000
+#define RETRY_MS 30000
+#define RETRY_DOUBLINGS 7
+
+static void fetch_child(const struct agent *a, const struct image_row *m, int fd, pid_t parent)
+{
+    struct refusal why = {.code = ERR_OK};
+    sigset_t none;
+
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Nobody would read what it brings once the agent is gone. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    (void)setpgid(0, 0);
+    enum err e = fetch_image(a->cfg, m->want.source, m->want.digest, a->fetch.name, &why);
+    why.code = e;
+    if (write(fd, &why, sizeof(why)) != (ssize_t)sizeof(why))
+        _exit(1);
+    _exit(0);
+}
+
+static void failed(struct agent *a, struct image_row *m, const struct refusal *why)
+{
+    utime_t now = agent_now();
+
+    m->why = *why;
+    m->found = true;
+    m->state = REC_ITEM_FAILED;
+    m->fetching = m->importing = false;
+    m->failed_at = now;
+    m->retry_at = now + ((int64_t)RETRY_MS << MIN(m->failures, (uint32_t)RETRY_DOUBLINGS));
+    m->failures++;
+    a->urgent = true;
+    log_warn("image=%s failed: %s", m->want.digest, err_code(why->code));
+}
+
+static void staging_drop(const struct agent *a, const char *name)
+{
+    AUTO_CLOSE int dir = open(a->cfg->paths.staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (dir >= 0 && !sys_remove_tree(dir, name))
+        log_warn("staging folder %s stays", name);
+}
+
+void images_fetch(struct agent *a, struct image_row *m)
+{
+    struct refusal why = {.code = ERR_OK};
+    pid_t parent = getpid();
+    int fds[2];
+
+    if (a->fetch.child != 0)
+        return;
+    (void)str_copy(a->fetch.digest, sizeof(a->fetch.digest), m->want.digest);
+    const char *hex = strchr(m->want.digest, ':');
+    (void)str_printf(a->fetch.name, sizeof(a->fetch.name), "img-%.32s",
+                     hex != NULL ? hex + 1 : "x");
+    staging_drop(a, a->fetch.name);
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        (void)refusef(&why, ERR_SYSTEM, "call", "pipe");
+        failed(a, m, &why);
+        return;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(fds[0]);
+        fetch_child(a, m, fds[1], parent);
+    }
+    close(fds[1]);
+    if (pid < 0) {
+        close(fds[0]);
+        (void)refusef(&why, ERR_SYSTEM, "call", "fork");
+        failed(a, m, &why);
+        return;
+    }
+    a->fetch.child = pid;
+    a->fetch.fd = fds[0];
+    m->found = true;
+    m->state = REC_ITEM_WORKING;
+    m->fetching = true;
+    a->soft = true;
+    log_info("image=%s is being fetched from %s", m->want.digest, m->want.source);
+}
+
+static void import_begin(struct agent *a, struct image_row *m)
+{
+    struct priv_req req = {.version = PRIV_VERSION};
+    struct priv_rep rep;
+    struct refusal why = {.code = ERR_OK};
+
+    memcpy(req.image.digest, m->want.digest, sizeof(req.image.digest));
+    memcpy(req.image.name, a->fetch.name, sizeof(req.image.name));
+    enum err e = helper_call(&a->helper, PRIV_IMAGE_IMPORT, &req, &rep, &why);
+    m->fetching = false;
+    if (e != ERR_OK) {
+        failed(a, m, &why);
+        staging_drop(a, a->fetch.name);
+        return;
+    }
+    m->importing = true;
+}
+
+/* The child is done or dead. */
+static void fetch_take(struct agent *a)
+{
+    struct image_row *m = book_image(&a->book, a->fetch.digest);
+    struct refusal why;
+    int status = 0;
+    ssize_t n = read(a->fetch.fd, &why, sizeof(why));
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    fd_close_ptr(&a->fetch.fd);
+    a->fetch.fd = -1;
+    (void)waitpid(a->fetch.child, &status, 0);
+    a->fetch.child = 0;
+    if (n != (ssize_t)sizeof(why))
+        (void)refusef(&why, ERR_IMAGE_PULL, "why", "the fetch was killed");
+    if (m == NULL) {
+        staging_drop(a, a->fetch.name);
+    } else if (why.code != ERR_OK) {
+        failed(a, m, &why);
+        staging_drop(a, a->fetch.name);
+    } else {
+        import_begin(a, m);
+    }
+}
+
+static bool fetch_over(const struct agent *a)
+{
+    struct pollfd p = {.fd = a->fetch.fd, .events = POLLIN};
+
+    return a->fetch.child != 0 && poll(&p, 1, 0) > 0;
+}
+
+static void image_look(struct agent *a, struct image_row *m)
+{
+    struct priv_req req = {.version = PRIV_VERSION};
+    struct priv_rep rep;
+    struct refusal why;
+    enum rec_item before = m->state;
+
+    memcpy(req.image.digest, m->want.digest, sizeof(req.image.digest));
+    if (helper_call(&a->helper, PRIV_IMAGE_STAT, &req, &rep, &why) != ERR_OK)
+        return;
+    bool was_found = m->found;
+    m->found = true;
+    m->bytes = rep.image.bytes;
+    switch ((enum image_state)rep.image.state) {
+    case IMAGE_NONE:
+        /* A failed fetch is ours to remember; the helper knows nothing of it. */
+        if (m->state != REC_ITEM_FAILED)
+            m->state = REC_ITEM_NONE;
+        m->importing = false;
+        break;
+    case IMAGE_WORKING:
+        m->state = REC_ITEM_WORKING;
+        m->importing = true;
+        break;
+    case IMAGE_READY:
+        m->state = REC_ITEM_READY;
+        m->failures = 0;
+        m->importing = false;
+        (void)refuse(&m->why, ERR_OK);
+        break;
+    case IMAGE_FAILED:
+        if (m->importing || m->state != REC_ITEM_FAILED) {
+            why = rep.why;
+            why.code = rep.image.fail < ERR_COUNT && rep.image.fail != ERR_OK
+                           ? (enum err)rep.image.fail
+                           : ERR_IMAGE_PULL;
+            failed(a, m, &why);
+        }
+        break;
+    }
+    if (!was_found || before != m->state)
+        a->urgent = true;
+    if (before == REC_ITEM_WORKING && m->state != REC_ITEM_WORKING &&
+        str_eq(a->fetch.digest, m->want.digest) && a->fetch.child == 0)
+        staging_drop(a, a->fetch.name);
+}
+
+static int64_t image_pace(const struct image_row *m)
+{
+    if (m->fetching)
+        return INT32_MAX; /* the child says when */
+    if (!m->found || m->importing || m->state == REC_ITEM_WORKING)
+        return IMPORT_PACE_MS;
+    return READY_PACE_MS;
+}
+
+void images_look(struct agent *a, utime_t now)
+{
+    if (fetch_over(a))
+        fetch_take(a);
+    VEC_FOREACH (m, &a->book.images)
+        if (now - (*m)->seen_at >= image_pace(*m)) {
+            (*m)->seen_at = now;
+            image_look(a, *m);
+        }
+}
+
+utime_t images_due(const struct agent *a, utime_t now)
+{
+    utime_t due = now + READY_PACE_MS;
+
+    for (size_t i = 0; i < a->book.images.len; i++) {
+        const struct image_row *m = a->book.images.at[i];
+
+        due = MIN(due, m->seen_at + image_pace(m));
+        if (m->want.present && m->failures > 0 && m->retry_at > now)
+            due = MIN(due, m->retry_at);
+    }
+    return due;
+}
+
+void images_close(struct agent *a)
+{
+    if (a->fetch.child == 0)
+        return;
+    (void)kill(-a->fetch.child, SIGKILL);
+    (void)waitpid(a->fetch.child, NULL, 0);
+    fd_close_ptr(&a->fetch.fd);
+    a->fetch.child = 0;
+}
