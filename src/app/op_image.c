@@ -1,5 +1,6 @@
 /* op_image.c: which images are offered. Their content is the nodes' business: a node fetches what is
  * wanted here and says how that went. */
+#include "app/image_ref.h"
 #include "app/op_people.h"
 #include "base/msg.h"
 
@@ -46,7 +47,7 @@ static enum err write_image(struct op *op, const struct image *i)
     TRY(image_state(op, i, &state, &bytes));
     json_object_begin(&op->out, NULL);
     json_str(&op->out, "name", i->name);
-    json_str(&op->out, "digest", i->digest);
+    json_str(&op->out, "digest", image_is_ref(i->digest) ? NULL : i->digest);
     json_str(&op->out, "source", i->source);
     json_i64(&op->out, "bytes", bytes);
     json_flag(&op->out, "default", i->is_default);
@@ -84,7 +85,8 @@ static enum err bump_nodes(struct op *op)
     return people_try(op, e);
 }
 
-/* The digest that was given, or the one in the reference ("docker://…@sha256:…"). */
+/* The digest that was given, or the one in the reference ("docker://…@sha256:…"), or a stand-in
+ * until a node has found out. */
 static enum err take_digest(struct op *op, struct image *i)
 {
     const char *digest = people_arg(op, "digest", NULL);
@@ -92,8 +94,10 @@ static enum err take_digest(struct op *op, struct image *i)
 
     if (!digest && at && is_digest(at + 1))
         digest = at + 1;
-    if (!digest)
-        return people_invalid(op, "digest", N_("give it, or a source that ends in @sha256:…"));
+    if (!digest) {
+        image_ref_of(i->source, i->digest);
+        return ERR_OK;
+    }
     if (!is_digest(digest))
         return people_invalid(op, "digest", N_("sha256: and 64 hex digits"));
     if (at && is_digest(at + 1) && !str_eq(at + 1, digest))
@@ -133,6 +137,8 @@ enum err op_image_add(struct op *op)
     enum err e = store_image_get(op->store, name, &old);
     if (e == ERR_OK && str_eq(old.name, name)) {
         /* The same image again is done already; another one needs another name. */
+        if (image_is_ref(i.digest) && str_eq(old.source, i.source))
+            memcpy(i.digest, old.digest, sizeof(i.digest));
         if (!str_eq(old.digest, i.digest) || !str_eq(old.source, i.source))
             return people_exists(op, "image", name);
         i.created_at = old.created_at;
