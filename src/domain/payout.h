@@ -1,7 +1,9 @@
 /* payout.h: who gets what of a charge, and when it is paid out (money.md 1.3 T5, 1.7; I26).
  *
  * Party j has the cumulative share S_j(G) = ⌊G·n_j/d_j⌋ of the gross G, the last party the rest, so
- * the shares of any slicing telescope and add up to G. A refund lowers G; what was paid out before
+ * the shares of any slicing telescope and add up to G. Of a single slice the rest can be below 0 by
+ * less than a micro-unit for each other party, so the charge is booked to the last party whole and
+ * the others' shares, which only grow, are moved out of it. A refund lowers G; what was paid out before
  * is recovered once, from the next payouts. Also currency exchange: two linked transfers through the
  * liquidity accounts, floors in their favour, the spread as its own line. Pure. */
 #pragma once
