@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "node/disk.h"
 #include "node/drivers.h"
+#include "node/image.h"
 #include "node/paths.h"
 
 static struct node_paths paths;
@@ -142,6 +143,48 @@ static enum err call_net(int argc, char **argv, char *text, size_t size, struct 
     return network_ports_set(&n, lease, address, ports, count, why);
 }
 
+/* image-VERB DIGEST …; import takes limits: bytes, entries, ms */
+static enum err call_image(int argc, char **argv, char *text, size_t size, struct refusal *why)
+{
+    static const char *const names[] = {"none", "working", "ready", "failed"};
+    const char *verb = argv[0];
+    struct priv_rep rep;
+
+    if (str_eq(verb, "image-driver")) {
+        str_printf(text, size, "driver=%s", image_driver());
+        return ERR_OK;
+    }
+    CHECK(argc >= 2);
+    if (str_eq(verb, "image-import")) {
+        CHECK(argc == 3 || argc == 6);
+        if (argc == 6) {
+            image_limits.tar.bytes_max = number(argv[3]);
+            image_limits.tar.entries_max = number(argv[4]);
+            image_limits.time_ms_max = number(argv[5]);
+        }
+        return image_import(&paths, argv[1], argv[2], why);
+    }
+    if (str_eq(verb, "image-stat")) {
+        image_stat(&paths, argv[1], &rep);
+        str_printf(text, size, "state=%s bytes=%" PRId64, names[rep.image.state], rep.image.bytes);
+        return ERR_OK;
+    }
+    if (str_eq(verb, "image-remove"))
+        return image_remove(&paths, argv[1], why);
+    if (str_eq(verb, "image-config")) {
+        AUTO_FREE char *json = NULL;
+        TRY(image_config(&paths, argv[1], &json, why));
+        str_printf(text, size, "json=%s", json);
+        return ERR_OK;
+    }
+    CHECK(str_eq(verb, "image-mount") && argc == 4);
+    uint32_t base;
+    int fd = -1; /* kept until the process ends */
+    TRY(userns_range_take(&paths, id_of(argv[2]), &base, why));
+    TRY(userns_open(base, &fd, why));
+    return image_mount(&paths, argv[1], fd, argv[3], why);
+}
+
 int main(int argc, char **argv)
 {
     struct refusal why = {0};
@@ -155,6 +198,8 @@ int main(int argc, char **argv)
         e = call_userns(argc, argv, text, sizeof(text), &why);
     else if (e == ERR_OK && str_starts(argv[0], "disk-"))
         e = call_disk(argc, argv, text, sizeof(text), &why);
+    else if (e == ERR_OK && str_starts(argv[0], "image-"))
+        e = call_image(argc, argv, text, sizeof(text), &why);
     else if (e == ERR_OK && str_starts(argv[0], "net-"))
         e = call_net(argc, argv, text, sizeof(text), &why);
     else
