@@ -10,15 +10,15 @@
 
 /* One window of a bill: what was used, at which price version, and why it costs what it costs. */
 struct bill_line {
-    struct id subject;   /* instance, disk, account */
+    struct id subject; /* instance, disk, account */
     enum meter meter;
-    struct id price;     /* price version */
+    struct id price; /* price version */
     struct rate rate;
     struct currency ccy;
-    char unit[16];       /* "card-s", "MiB-s", "B" */
+    char unit[16]; /* "card-s", "MiB-s", "B" */
     int64_t from_s, to_s;
     int64_t qty_from, qty_to;
-    int64_t amount_u;    /* F(qty_to) − F(qty_from) */
+    int64_t amount_u; /* F(qty_to) − F(qty_from) */
     int64_t period_year;
     int period_month;
 };
@@ -26,7 +26,8 @@ struct bill_line {
 
 /* Sets amount_u from rate and quantities. */
 enum err bill_rate(struct bill_line *l);
-/* "floor((43200 card-s x 1980000) / 3600) = 23760000 u = 23.76 CNY": added up at home as printed. */
+/* "floor((43200 card-s x 1980000) / 3600) = 23760000 u = 23.76 CNY": added up at home as printed.
+ */
 void bill_formula(const struct bill_line *l, char *buf, size_t size);
 
 struct bill_total {
@@ -48,8 +49,8 @@ enum err bill_close(int64_t minor_u, const int64_t *lines_u, size_t n, struct bi
 enum err bill_split(int64_t total, const int64_t *weights, size_t n, struct bill_share *scratch,
                     int64_t *ret_parts);
 
-/* Where usage that began at usage_s and arrived at received_s is booked: in its own month until that
- * month is closed (closed_s; INT64_MAX: still open), else in the month it arrived in, at the
+/* Where usage that began at usage_s and arrived at received_s is booked: in its own month until
+ * that month is closed (closed_s; INT64_MAX: still open), else in the month it arrived in, at the
  * earliest the one after its own, as a correction that keeps its charge period. */
 #define BILL_COLLECT_S (72 * 3600)
 struct bill_slot {

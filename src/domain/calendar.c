@@ -67,8 +67,8 @@ void period_month(const struct zone *z, int64_t year, int month, struct period *
     struct civil from = {.year = year, .month = month, .day = 1};
     struct civil to = {.year = year + (month == 12), .month = month % 12 + 1, .day = 1};
 
-    *ret_p = (struct period){.from_s = civil_first(z, &from), .to_s = civil_first(z, &to),
-                             .year = year, .month = month};
+    *ret_p = (struct period){
+        .from_s = civil_first(z, &from), .to_s = civil_first(z, &to), .year = year, .month = month};
 }
 
 void period_day(const struct zone *z, int64_t year, int month, int day, struct period *ret_p)
@@ -76,8 +76,11 @@ void period_day(const struct zone *z, int64_t year, int month, int day, struct p
     struct civil from = {.year = year, .month = month, .day = day}, to = {0};
 
     date_from_days(date_to_days(year, month, day) + 1, &to.year, &to.month, &to.day);
-    *ret_p = (struct period){.from_s = civil_first(z, &from), .to_s = civil_first(z, &to),
-                             .year = year, .month = month, .day = day};
+    *ret_p = (struct period){.from_s = civil_first(z, &from),
+                             .to_s = civil_first(z, &to),
+                             .year = year,
+                             .month = month,
+                             .day = day};
 }
 
 void period_next(const struct zone *z, struct period *p)

@@ -22,7 +22,7 @@ struct zone {
     /* borrowed, big-endian, from the TZif bytes; none for built-in zones */
     const unsigned char *times, *types, *infos;
     size_t time_count;
-    bool wide_times; /* 8 bytes each, else 4 */
+    bool wide_times;        /* 8 bytes each, else 4 */
     int32_t first_offset_s; /* before the first transition */
     /* after the last transition */
     bool has_rule, has_dst;
@@ -74,7 +74,8 @@ bool calendar_unit_find(const char *name, enum calendar_unit *ret_u); /* "month"
 /* End of the n-th term (n >= 1) of a plan that began at start_s: hours, days and weeks are fixed
  * seconds; months and years keep the wall-clock time and the anchor day, clamped to the last day
  * of a shorter month (31 Jan → 28 Feb → 31 Mar). */
-int64_t calendar_plan_end(const struct zone *z, int64_t start_s, enum calendar_unit unit, int64_t n);
+int64_t calendar_plan_end(const struct zone *z, int64_t start_s, enum calendar_unit unit,
+                          int64_t n);
 
 /* "10:00:00" or "10:00:00.400" after 1970-01-01, or RFC 3339, or a date "2026-03-09" (its start in
  * z). ms. ERR_VALIDATION for other text. */

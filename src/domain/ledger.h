@@ -42,12 +42,12 @@ struct ledger_transfer {
     char id[LEDGER_KEY_SIZE];
     char ledger[LEDGER_UNIT_SIZE];
     char dr[LEDGER_KEY_SIZE], cr[LEDGER_KEY_SIZE]; /* empty in a resolution: those of its pending */
-    int64_t amount;     /* POST: what is taken, <= the pending amount; VOID, EXPIRE: 0 */
+    int64_t amount; /* POST: what is taken, <= the pending amount; VOID, EXPIRE: 0 */
     enum ledger_step step;
     char pending[LEDGER_KEY_SIZE]; /* id of the hold a POST, VOID or EXPIRE resolves */
     char kind[24];                 /* charge, hold, topup, refund, reversal, residue, fx, ... */
     char group[LEDGER_KEY_SIZE];
-    char owner[LEDGER_KEY_SIZE];   /* a hold's lease; a charge's window; what a refund reverses */
+    char owner[LEDGER_KEY_SIZE]; /* a hold's lease; a charge's window; what a refund reverses */
     utime_t effective_ms;
     utime_t expires_ms; /* of a PENDING: when the ledger clock may expire it; > 0 */
     /* set by ledger_apply */
@@ -97,5 +97,6 @@ struct ledger_book {
     const struct ledger_transfer **by_id;       /* journal_count */
     const struct ledger_transfer **resolutions; /* journal_count */
 };
-/* Proves I1–I6, I8 and I19. ERR_CORRUPT with what ("I3 cash.prj_…") and why at the first violation. */
+/* Proves I1–I6, I8 and I19. ERR_CORRUPT with what ("I3 cash.prj_…") and why at the first violation.
+ */
 enum err ledger_check(const struct ledger_book *book, struct refusal *why);

@@ -58,17 +58,16 @@ static const struct ledger_transfer *find_sorted(const struct ledger_transfer **
 }
 
 /* One account against the fold of the journal, and the signs and floors that always hold. */
-static enum err check_account(const struct ledger_account *stored, const struct ledger_account *fold,
-                              struct refusal *why)
+static enum err check_account(const struct ledger_account *stored,
+                              const struct ledger_account *fold, struct refusal *why)
 {
     if (stored->dr_posted != fold->dr_posted || stored->cr_posted != fold->cr_posted ||
         stored->dr_pending != fold->dr_pending || stored->cr_pending != fold->cr_pending)
         return broken(why, "I2", stored->id, "the balance is not the fold of its transfers");
     if (stored->dr_pending < 0 || stored->cr_pending < 0)
         return broken(why, "I6", stored->id, "more was resolved than was held");
-    if ((stored->flags & LEDGER_NO_OVERDRAFT) &&
-        (__int128)stored->dr_posted + stored->dr_pending >
-            (__int128)stored->cr_posted + stored->limit)
+    if ((stored->flags & LEDGER_NO_OVERDRAFT) && (__int128)stored->dr_posted + stored->dr_pending >
+                                                     (__int128)stored->cr_posted + stored->limit)
         return broken(why, "I3", stored->id, "debits and holds pass the credits");
     return ERR_OK;
 }

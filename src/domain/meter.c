@@ -149,8 +149,8 @@ bool meter_for_disk(enum instance_state state, enum disk_kind kind, bool by_plat
                     enum meter *ret_meter)
 {
     CHECK((size_t)state < INSTANCE_STATE_COUNT);
-    enum meter m = kind == DISK_SYSTEM ? state_meters[state].system_disk
-                                       : state_meters[state].data_disk;
+    enum meter m =
+        kind == DISK_SYSTEM ? state_meters[state].system_disk : state_meters[state].data_disk;
 
     if (m == FREE || (by_platform && state == INSTANCE_STOPPED))
         return false;

@@ -1,9 +1,9 @@
 /* meter.h: which seconds count, once (money.md 1.6, 1.7; I9, I10, I14).
  *
- * A usage slice is keyed by (source, boot, seq). Same key and payload: acknowledged, no effect. Same
- * key, other payload: refused and alarmed. Per window (subject, meter) a cursor says up to which
- * second everything is decided: only seconds beyond it count, a slice that begins after it is parked
- * until the gap is filled, by usage or by a void slice of the agent. Pure. */
+ * A usage slice is keyed by (source, boot, seq). Same key and payload: acknowledged, no effect.
+ * Same key, other payload: refused and alarmed. Per window (subject, meter) a cursor says up to
+ * which second everything is decided: only seconds beyond it count, a slice that begins after it is
+ * parked until the gap is filled, by usage or by a void slice of the agent. Pure. */
 #pragma once
 
 #include "domain/types.h"
@@ -18,16 +18,17 @@ struct usage_slice {
     int64_t seq;
     struct id subject; /* lease, disk */
     enum meter meter;
-    int64_t t0_s, t1_s;    /* whole seconds, t0 <= t1 */
-    int64_t qty_per_s;     /* cards, MiB, ... */
-    bool voided;           /* nothing happened in [t0, t1): moves the cursor, bills nothing */
+    int64_t t0_s, t1_s;        /* whole seconds, t0 <= t1 */
+    int64_t qty_per_s;         /* cards, MiB, ... */
+    bool voided;               /* nothing happened in [t0, t1): moves the cursor, bills nothing */
     unsigned char payload[32]; /* hash of everything the source said about it */
 };
 
 enum meter_verdict { METER_NEW, METER_DUPLICATE, METER_CONFLICT, METER_PARKED };
 const char *meter_verdict_name(enum meter_verdict v); /* new duplicate conflict parked */
 
-/* New billable seconds that a slice brought: quantity = (to − from)·qty_per_s. Empty: from == to. */
+/* New billable seconds that a slice brought: quantity = (to − from)·qty_per_s. Empty: from == to.
+ */
 struct meter_gain {
     int64_t from_s, to_s;
     int64_t qty_per_s;
@@ -36,8 +37,8 @@ struct meter_gain {
 
 /* Compares with the stored slice of the same key (NULL: none). METER_NEW: go on with meter_take. */
 enum meter_verdict meter_dedupe(const struct usage_slice *known, const struct usage_slice *s);
-/* Takes a slice that passed meter_dedupe: METER_NEW moves the cursor and sets the gain; METER_PARKED
- * leaves both alone. ERR_VALIDATION for t1 < t0 or a negative quantity. */
+/* Takes a slice that passed meter_dedupe: METER_NEW moves the cursor and sets the gain;
+ * METER_PARKED leaves both alone. ERR_VALIDATION for t1 < t0 or a negative quantity. */
 enum err meter_take(int64_t *cursor_s, const struct usage_slice *s, enum meter_verdict *ret_verdict,
                     struct meter_gain *ret_gain);
 /* After the cursor moved: takes parked slices of the same window until none fits. Sorts parked by

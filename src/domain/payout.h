@@ -3,9 +3,9 @@
  * Party j has the cumulative share S_j(G) = ⌊G·n_j/d_j⌋ of the gross G, the last party the rest, so
  * the shares of any slicing telescope and add up to G. Of a single slice the rest can be below 0 by
  * less than a micro-unit for each other party, so the charge is booked to the last party whole and
- * the others' shares, which only grow, are moved out of it. A refund lowers G; what was paid out before
- * is recovered once, from the next payouts. Also currency exchange: two linked transfers through the
- * liquidity accounts, floors in their favour, the spread as its own line. Pure. */
+ * the others' shares, which only grow, are moved out of it. A refund lowers G; what was paid out
+ * before is recovered once, from the next payouts. Also currency exchange: two linked transfers
+ * through the liquidity accounts, floors in their favour, the spread as its own line. Pure. */
 #pragma once
 
 #include "domain/money.h"
@@ -22,8 +22,8 @@ enum err payout_total(const struct payout_share *shares, size_t n, int64_t gross
 enum err payout_delta(const struct payout_share *shares, size_t n, int64_t a_u, int64_t b_u,
                       int64_t *ret_part_u);
 
-/* One payout run: earned (may be negative after refunds) joins the carried rest; paid out whole when
- * it reaches the threshold (and is above 0), else carried on. */
+/* One payout run: earned (may be negative after refunds) joins the carried rest; paid out whole
+ * when it reaches the threshold (and is above 0), else carried on. */
 enum err payout_run(int64_t carried_u, int64_t earned_u, int64_t threshold_u, int64_t *ret_paid_u,
                     int64_t *ret_carried_u);
 

@@ -158,7 +158,8 @@ bool rate_rises(const struct rate *from, const struct rate *to)
     return to->cap_qty != from->cap_qty || to->cap_u > from->cap_u;
 }
 
-void rate_format(const struct rate *r, struct currency ccy, const char *unit, char *buf, size_t size)
+void rate_format(const struct rate *r, struct currency ccy, const char *unit, char *buf,
+                 size_t size)
 {
     char amount[MONEY_TEXT_SIZE], piece[120];
     AUTO_STRBUF struct strbuf b;

@@ -4,7 +4,8 @@
  * costs F(Q) = ⌊P·Q/D⌋; a slice that raises Q from a to b is posted as F(b) − F(a), so that any
  * slicing of the same usage gives the same total. Tiers share one D. A cap bounds what each cap_qty
  * of quantity may cost ("best price per 24 h"). All are non-decreasing integer functions of Q.
- * Pure, any thread. Errors: ERR_MONEY_RANGE for what does not fit, ERR_VALIDATION for a bad rate. */
+ * Pure, any thread. Errors: ERR_MONEY_RANGE for what does not fit, ERR_VALIDATION for a bad rate.
+ */
 #pragma once
 
 #include "domain/money.h"
@@ -45,5 +46,6 @@ int64_t rate_affordable(const struct rate *r, int64_t a, int64_t budget_u, int64
 /* True when to is dearer than from at any quantity (a rise needs notice; a cut does not). */
 bool rate_rises(const struct rate *from, const struct rate *to);
 /* "1.98 CNY / 3600 s" of a flat rate, "0.8 CNY / 1073741824 B from 107374182400; …" of tiers. */
-void rate_format(const struct rate *r, struct currency ccy, const char *unit, char *buf, size_t size);
+void rate_format(const struct rate *r, struct currency ccy, const char *unit, char *buf,
+                 size_t size);
 #define RATE_TEXT_SIZE 512

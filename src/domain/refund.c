@@ -7,9 +7,9 @@ enum err refund_pro_rata(int64_t paid_u, int64_t used, int64_t total, int64_t *r
     return micro_mul_div(paid_u, MIN(MAX(used, (int64_t)0), total), total, ret_consumed_u);
 }
 
-enum err refund_claw_back(int64_t paid_u, int64_t used_s, int64_t total_s, const struct rate *ondemand,
-                          int64_t qty_per_s, int64_t fee_n, int64_t fee_d,
-                          struct refund_clawback *ret_c)
+enum err refund_claw_back(int64_t paid_u, int64_t used_s, int64_t total_s,
+                          const struct rate *ondemand, int64_t qty_per_s, int64_t fee_n,
+                          int64_t fee_d, struct refund_clawback *ret_c)
 {
     struct refund_clawback c = {0};
     int64_t used = MIN(MAX(used_s, (int64_t)0), total_s), qty, plan_part, sum;

@@ -1,8 +1,8 @@
 /* tax.h: tax per group of one (jurisdiction, rate), half up on the minor unit (money.md 1.4).
  *
- * Price without tax: base = Σ printed lines of the group, tax = half_up(base·n/d), gross = base + tax.
- * Price with tax inside: net = half_up(gross·d/(d+n)), tax = gross − net, never rounded on its own.
- * Amounts are whole minor units, >= 0. Pure. */
+ * Price without tax: base = Σ printed lines of the group, tax = half_up(base·n/d), gross = base +
+ * tax. Price with tax inside: net = half_up(gross·d/(d+n)), tax = gross − net, never rounded on its
+ * own. Amounts are whole minor units, >= 0. Pure. */
 #pragma once
 
 #include "domain/bill.h"
@@ -18,7 +18,8 @@ enum err tax_half_up(int64_t a, int64_t n, int64_t d, int64_t *ret_v);
 /* amount is the gross when inclusive, else the net. */
 enum err tax_of(int64_t amount_minor, struct tax_rate rate, bool inclusive,
                 struct tax_group *ret_group);
-/* Net of each printed line of an inclusive group, adding up to the group's net (largest remainder). */
+/* Net of each printed line of an inclusive group, adding up to the group's net (largest remainder).
+ */
 enum err tax_line_nets(const int64_t *gross_minor, size_t n, int64_t net_minor,
                        struct bill_share *scratch, int64_t *ret_net_minor);
 

@@ -17,8 +17,8 @@ struct term_window {
     const struct rate *rate; /* borrowed */
     int64_t qty_from;        /* cumulative quantity already rated in this window */
     int64_t qty_per_s;
-    int64_t from_s, to_s;    /* active part, seconds from the start of the term; to_s INT64_MAX: all */
-    bool disk;               /* counts towards the 24 h of the start gate, not the first hour */
+    int64_t from_s, to_s; /* active part, seconds from the start of the term; to_s INT64_MAX: all */
+    bool disk;            /* counts towards the 24 h of the start gate, not the first hour */
 };
 
 /* Σ F(Q+n·t) − F(Q) of all windows when they run t seconds. */
@@ -31,10 +31,10 @@ enum term_limit { TERM_FULL, TERM_BY_END, TERM_BY_FUNDS, TERM_BY_BUDGET };
 struct term_ask {
     const struct term_window *windows; /* borrowed */
     size_t window_count;
-    int64_t start_s;      /* where this term begins: the old paid_until, or now */
-    int64_t length_s;     /* wanted: TERM_DEFAULT_S */
-    int64_t ends_at_s;    /* INT64_MAX: no end */
-    int64_t available_u;  /* all sources together */
+    int64_t start_s;              /* where this term begins: the old paid_until, or now */
+    int64_t length_s;             /* wanted: TERM_DEFAULT_S */
+    int64_t ends_at_s;            /* INT64_MAX: no end */
+    int64_t available_u;          /* all sources together */
     const int64_t *budget_rest_u; /* borrowed; rest of every budget that binds this lease */
     size_t budget_count;
 };
@@ -58,4 +58,5 @@ enum err term_fund(int64_t amount_u, const int64_t *have_u, size_t n, int64_t *r
 
 /* End of a term: used_u of hold_u is posted, the rest released. used_u > hold_u cannot be: the term
  * was granted for its whole length (ERR_INTERNAL). */
-enum err term_settle(int64_t hold_u, int64_t used_u, int64_t *ret_posted_u, int64_t *ret_released_u);
+enum err term_settle(int64_t hold_u, int64_t used_u, int64_t *ret_posted_u,
+                     int64_t *ret_released_u);

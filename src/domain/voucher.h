@@ -1,10 +1,10 @@
 /* voucher.h: what pays a charge, in the published order (money.md 1.5).
  *
  * reserved coverage → resource packages (quantity) → vouchers → gift balance → cash → credit line.
- * Vouchers: only where their scope covers the meter; earlier expiry first, then the larger deductible
- * amount for this charge, then the smaller rest, then the id. Expiry is exclusive and cuts a slice.
- * Vouchers never pay arrears and are never refunded; what is left at expiry is breakage. The live
- * view and the bill use the one function fund_charge. Pure. */
+ * Vouchers: only where their scope covers the meter; earlier expiry first, then the larger
+ * deductible amount for this charge, then the smaller rest, then the id. Expiry is exclusive and
+ * cuts a slice. Vouchers never pay arrears and are never refunded; what is left at expiry is
+ * breakage. The live view and the bill use the one function fund_charge. Pure. */
 #pragma once
 
 #include "domain/rate.h"

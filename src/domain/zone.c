@@ -183,7 +183,8 @@ static int64_t rule_year(const struct zone *z, int64_t t_s)
     return year;
 }
 
-static void rule_changes(const struct zone *z, int64_t year, int64_t *ret_start, int64_t *ret_finish)
+static void rule_changes(const struct zone *z, int64_t year, int64_t *ret_start,
+                         int64_t *ret_finish)
 {
     *ret_start = rule_days(&z->dst_start, year) * DAY_S + z->dst_start.time_s - z->std_offset_s;
     *ret_finish = rule_days(&z->dst_finish, year) * DAY_S + z->dst_finish.time_s - z->dst_offset_s;

@@ -73,8 +73,8 @@ golden_fn golden_voucher, golden_package, golden_day_plan, golden_conversion, go
     golden_invoice, golden_refund, golden_calendar, golden_budget, golden_arrears, golden_hold,
     golden_payout, golden_fx, golden_focus, golden_quote;
 
-/* One line of the file. ret_text: "ok B01 per-second title" or "FAILED B01 ... expected ... got ...".
- * Returns whether it passed. */
+/* One line of the file. ret_text: "ok B01 per-second title" or "FAILED B01 ... expected ... got
+ * ...". Returns whether it passed. */
 bool golden_line(const char *line, struct strbuf *ret_text);
 /* True for the header and empty lines, which are no rows. */
 bool golden_skips(const char *line);

@@ -16,7 +16,8 @@ static bool recognise(struct golden *g, int64_t paid, int64_t from, int64_t to)
     char name[16];
 
     golden_put_json(g, "recognised_u", months);
-    for (period_month_at(&g->zone, from, &month); month.from_s < to; period_next(&g->zone, &month)) {
+    for (period_month_at(&g->zone, from, &month); month.from_s < to;
+         period_next(&g->zone, &month)) {
         if (!golden_ok(g, refund_recognised(paid, from, to, MIN(month.to_s, to), &after), "plan"))
             return false;
         period_format(&month, name, sizeof(name));
@@ -75,8 +76,11 @@ bool golden_calendar(struct golden *g)
     static const struct {
         const char *key;
         enum calendar_unit unit;
-    } units[] = {{"hours", CALENDAR_HOUR}, {"days", CALENDAR_DAY}, {"weeks", CALENDAR_WEEK},
-                 {"months", CALENDAR_MONTH}, {"years", CALENDAR_YEAR}};
+    } units[] = {{"hours", CALENDAR_HOUR},
+                 {"days", CALENDAR_DAY},
+                 {"weeks", CALENDAR_WEEK},
+                 {"months", CALENDAR_MONTH},
+                 {"years", CALENDAR_YEAR}};
     json_t *ends = json_array(), *seconds = json_array();
     enum calendar_unit unit = CALENDAR_MONTH;
     int64_t step = 1, renewals, from, end;
@@ -124,7 +128,8 @@ static bool load_members(struct golden *g, struct rate *rates, struct term_windo
     }
     if (!json_is_array(list) || json_array_size(list) < 1 || json_array_size(list) > MEMBERS_MAX)
         return golden_fail(g, "instances is not a list of at most %d", MEMBERS_MAX);
-    json_array_foreach (list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         w[i] = (struct term_window){.rate = &rates[i], .to_s = INT64_MAX};
         if (!golden_rate(g, o, &rates[i]) || !golden_gpus(g, &w[i].qty_per_s) ||
             !golden_i64_or(g, o, "gpus", w[i].qty_per_s, &w[i].qty_per_s) ||
@@ -216,7 +221,8 @@ static bool tax_groups(struct golden *g, const struct tax_sale *sale)
     golden_put_json(g, "gross_minor", gross);
     if (!golden_list(g, g->in, "groups", &list))
         return false;
-    json_array_foreach (list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         if (!tax_group(g, o, sale, &t, &d))
             return false;
         json_array_append_new(net, json_integer(t.net_minor));
@@ -303,7 +309,8 @@ bool golden_focus(struct golden *g)
         !golden_bool(g, g->in, "inclusive", true, &inclusive) ||
         (golden_has(g, "rate") && !golden_pair(g, g->in, "rate", &rate.n, &rate.d)))
         return false;
-    json_array_foreach (list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         if (!golden_text(g, o, "cat", "Usage", &cat) || !golden_i64(g, o, "billed_u", &u) ||
             !golden_ok(g, micro_add(sum, u, &sum), "rows"))
             return false;
@@ -399,7 +406,8 @@ bool golden_refund(struct golden *g)
     golden_put(g, "consumed_u", r.consumed_u);
     golden_put(g, "refund_u", r.refund_u);
     golden_put(g, "voucher_forfeit_u", r.voucher_forfeit_u);
-    golden_put_json(g, "refund", json_pack("{s:I,s:I,s:I}", "voucher", (json_int_t)0, "gift",
-                                           r.gift_u, "cash", r.cash_u));
+    golden_put_json(
+        g, "refund",
+        json_pack("{s:I,s:I,s:I}", "voucher", (json_int_t)0, "gift", r.gift_u, "cash", r.cash_u));
     return true;
 }

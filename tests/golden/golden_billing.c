@@ -1,5 +1,6 @@
 /* golden-billing FILE: runs worked examples through the domain, one line a row, then
- * "N passed, N failed". Exit 0 only if no row failed and there was one; 2 when it cannot be read. */
+ * "N passed, N failed". Exit 0 only if no row failed and there was one; 2 when it cannot be read.
+ */
 #include <stdio.h>
 
 #include "golden.h"

@@ -90,7 +90,8 @@ static bool disk_segments(struct golden *g, const struct disk_unit *u, const str
 
     if (!golden_list(g, g->in, "segments", &list))
         return false;
-    json_array_foreach (list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         bool charged;
         if (!golden_i64(g, o, u->size_key, &size) || !span_of(g, o, keys, &s) ||
             !disk_charged(g, o, &charged) || !golden_mul(g, size, u->parts, &units) ||
@@ -158,14 +159,15 @@ static bool load_tiers(struct golden *g, struct rate *r)
     if (!golden_list(g, g->in, "tiers", &list) || json_array_size(list) > RATE_TIERS_MAX ||
         !golden_i64_or(g, g->in, "per", INT64_C(1) << 30, &r->d))
         return golden_fail(g, "tiers is not a list of at most %d", RATE_TIERS_MAX);
-    json_array_foreach (list, i, t) {
+    json_array_foreach(list, i, t)
+    {
         json_t *from = json_array_get(t, 0), *to = json_array_get(t, 1), *p = json_array_get(t, 2);
         if (!json_is_integer(from) || !json_is_integer(p) ||
             (!json_is_integer(to) && !json_is_null(to)))
             return golden_fail(g, "tier %zu is not [from, to, price]", i);
-        r->tiers[i] = (struct rate_tier){
-            json_integer_value(from), json_is_null(to) ? INT64_MAX : json_integer_value(to),
-            json_integer_value(p)};
+        r->tiers[i] = (struct rate_tier){json_integer_value(from),
+                                         json_is_null(to) ? INT64_MAX : json_integer_value(to),
+                                         json_integer_value(p)};
     }
     r->tier_count = json_array_size(list);
     return golden_ok(g, rate_check(r), "tiers");
@@ -188,9 +190,8 @@ static bool traffic_rate(struct golden *g, struct rate *ret_r)
     if (!golden_has(g, "tiers"))
         return golden_rate_named(g, g->in, "price_u", "per", ret_r);
     return load_tiers(g, ret_r) &&
-           (!golden_has(g, "discount") ||
-            (golden_pair(g, g->in, "discount", &n, &d) &&
-             golden_ok(g, rate_scale(ret_r, n, d), "discount")));
+           (!golden_has(g, "discount") || (golden_pair(g, g->in, "discount", &n, &d) &&
+                                           golden_ok(g, rate_scale(ret_r, n, d), "discount")));
 }
 
 /* A list of slices, or of cumulative readings. */
@@ -231,7 +232,8 @@ bool golden_traffic(struct golden *g)
         return traffic_list(g, &r, "slices_bytes", false);
     if (golden_has(g, "cumulative_bytes"))
         return traffic_list(g, &r, "cumulative_bytes", true);
-    if (!golden_i64(g, g->in, "bytes", &bytes) || !golden_ok(g, rate_total(&r, bytes, &u), "rating"))
+    if (!golden_i64(g, g->in, "bytes", &bytes) ||
+        !golden_ok(g, rate_total(&r, bytes, &u), "rating"))
         return false;
     golden_put(g, "qty", bytes);
     golden_put(g, "charge_u", u);
@@ -258,7 +260,8 @@ bool golden_arrears(struct golden *g)
     int64_t wipe = arrears_wipe_s(zero, retention), after_wipe;
     if (!golden_ok(g, arrears_owed(&r, size, zero, topup_day, retention, &owed), "arrears") ||
         !golden_ok(g, arrears_owed(&r, size, zero, wipe, retention, &per_day), "arrears") ||
-        !golden_ok(g, arrears_owed(&r, size, zero, wipe + DAY_S, retention, &after_wipe), "arrears"))
+        !golden_ok(g, arrears_owed(&r, size, zero, wipe + DAY_S, retention, &after_wipe),
+                   "arrears"))
         return false;
     golden_put(g, "receivable_u", owed);
     golden_put(g, "wipe_day", wipe / DAY_S);
@@ -307,7 +310,8 @@ static bool quote_disk(struct golden *g, int64_t *ret_u)
     if (!str_eq(unit, "GiB-s"))
         return golden_fail(g, "unknown disk_unit %s", unit);
     return golden_mul(g, per, 1024, &price.d) && golden_ok(g, rate_flat(price, &r), "disk price") &&
-           golden_mul(g, gib, 1024, &qty) && golden_mul(g, qty, days * DAY_S + hours * 3600, &qty) &&
+           golden_mul(g, gib, 1024, &qty) &&
+           golden_mul(g, qty, days * DAY_S + hours * 3600, &qty) &&
            golden_ok(g, rate_total(&r, qty, ret_u), "rating");
 }
 

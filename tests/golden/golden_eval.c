@@ -74,8 +74,7 @@ bool golden_bool(struct golden *g, const json_t *o, const char *key, bool def, b
     return true;
 }
 
-bool golden_pair(struct golden *g, const json_t *o, const char *key, int64_t *ret_n,
-                 int64_t *ret_d)
+bool golden_pair(struct golden *g, const json_t *o, const char *key, int64_t *ret_n, int64_t *ret_d)
 {
     json_t *v = golden_get(g, o, key);
 
@@ -107,7 +106,8 @@ bool golden_i64s(struct golden *g, const json_t *o, const char *key, int64_t *re
         return false;
     if (json_array_size(list) > max)
         return golden_fail(g, "%s is too long", key);
-    json_array_foreach (list, i, item) {
+    json_array_foreach(list, i, item)
+    {
         if (!json_is_integer(item))
             return golden_fail(g, "%s holds something other than integers", key);
         ret_v[i] = json_integer_value(item);
@@ -243,23 +243,40 @@ static const struct {
     const char *area;
     golden_fn *fn;
 } areas[] = {
-    {"per-second", golden_usage},         {"price-precision", golden_usage},
-    {"discount", golden_usage},           {"day-cap", golden_usage},
-    {"month-border", golden_usage},       {"dst", golden_usage},
-    {"leap-second", golden_usage},        {"price-change", golden_usage},
-    {"auto-release", golden_auto_release}, {"dedupe", golden_deliveries},
-    {"ordering", golden_deliveries},      {"clock-jump", golden_clock_jump},
-    {"evidence", golden_evidence},        {"controller-down", golden_controller_down},
-    {"spot", golden_spot},                {"storage", golden_storage},
-    {"traffic", golden_traffic},          {"late-usage", golden_late},
-    {"voucher", golden_voucher},          {"package", golden_package},
-    {"day-plan", golden_day_plan},        {"conversion", golden_conversion},
-    {"tax", golden_tax},                  {"invoice", golden_invoice},
-    {"currency", golden_invoice},         {"refund", golden_refund},
-    {"calendar", golden_calendar},        {"budget", golden_budget},
-    {"arrears", golden_arrears},          {"hold", golden_hold},
-    {"payout", golden_payout},            {"fx", golden_fx},
-    {"focus", golden_focus},              {"quote", golden_quote},
+    {"per-second", golden_usage},
+    {"price-precision", golden_usage},
+    {"discount", golden_usage},
+    {"day-cap", golden_usage},
+    {"month-border", golden_usage},
+    {"dst", golden_usage},
+    {"leap-second", golden_usage},
+    {"price-change", golden_usage},
+    {"auto-release", golden_auto_release},
+    {"dedupe", golden_deliveries},
+    {"ordering", golden_deliveries},
+    {"clock-jump", golden_clock_jump},
+    {"evidence", golden_evidence},
+    {"controller-down", golden_controller_down},
+    {"spot", golden_spot},
+    {"storage", golden_storage},
+    {"traffic", golden_traffic},
+    {"late-usage", golden_late},
+    {"voucher", golden_voucher},
+    {"package", golden_package},
+    {"day-plan", golden_day_plan},
+    {"conversion", golden_conversion},
+    {"tax", golden_tax},
+    {"invoice", golden_invoice},
+    {"currency", golden_invoice},
+    {"refund", golden_refund},
+    {"calendar", golden_calendar},
+    {"budget", golden_budget},
+    {"arrears", golden_arrears},
+    {"hold", golden_hold},
+    {"payout", golden_payout},
+    {"fx", golden_fx},
+    {"focus", golden_focus},
+    {"quote", golden_quote},
 };
 
 static bool marked(const struct golden *g, const json_t *o, const char *key)
@@ -278,11 +295,10 @@ static bool check_marks(struct golden *g, const json_t *v)
     size_t i;
 
     if (json_is_array(v)) {
-        json_array_foreach (v, i, item)
-            if (!check_marks(g, item))
-                return false;
+        json_array_foreach(v, i, item) if (!check_marks(g, item)) return false;
     } else if (json_is_object(v)) {
-        json_object_foreach ((json_t *)(uintptr_t)v, key, item) {
+        json_object_foreach((json_t *)(uintptr_t)v, key, item)
+        {
             if (!marked(g, v, key))
                 return golden_fail(g, "unknown key %s for area %s", key, g->area);
             if (!check_marks(g, item))
@@ -309,13 +325,13 @@ static bool same_payers(struct golden *g, const char *path, json_t *want, json_t
     const char *key;
     json_t *item;
 
-    json_object_foreach (want, key, item)
-        if (!json_is_integer(item) ||
-            json_integer_value(item) != json_integer_value(json_object_get(got, key)))
-            return differ(g, path, want, got);
-    json_object_foreach (got, key, item)
-        if (json_integer_value(item) != json_integer_value(json_object_get(want, key)))
-            return differ(g, path, want, got);
+    json_object_foreach(want, key, item) if (!json_is_integer(item) ||
+                                             json_integer_value(item) !=
+                                                 json_integer_value(json_object_get(
+                                                     got, key))) return differ(g, path, want, got);
+    json_object_foreach(got, key, item) if (json_integer_value(item) !=
+                                            json_integer_value(json_object_get(
+                                                want, key))) return differ(g, path, want, got);
     return true;
 }
 
@@ -335,15 +351,14 @@ static bool same(struct golden *g, const char *path, json_t *want, json_t *got)
     if (json_is_object(want) && json_is_object(got)) {
         if (str_eq(path, "used"))
             return same_payers(g, path, want, got);
-        json_object_foreach (want, key, item)
-            if (!same(g, key, item, json_object_get(got, key)))
-                return false;
+        json_object_foreach(want, key,
+                            item) if (!same(g, key, item, json_object_get(got, key))) return false;
         return true;
     }
-    if (json_is_array(want) && json_is_array(got) && json_array_size(want) == json_array_size(got)) {
-        json_array_foreach (want, i, item)
-            if (!same(g, path, item, json_array_get(got, i)))
-                return false;
+    if (json_is_array(want) && json_is_array(got) &&
+        json_array_size(want) == json_array_size(got)) {
+        json_array_foreach(want, i,
+                           item) if (!same(g, path, item, json_array_get(got, i))) return false;
         return true;
     }
     return (got && json_equal(want, got)) || differ(g, path, want, got);

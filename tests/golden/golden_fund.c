@@ -38,7 +38,8 @@ static bool load_scope(struct golden *g, const json_t *o, unsigned *ret_scope)
     unsigned bits, scope = VOUCHER_SCOPE_ALL;
     size_t i;
 
-    json_array_foreach (list, i, item) {
+    json_array_foreach(list, i, item)
+    {
         if (!json_is_string(item) || !meter_bits(g, json_string_value(item), &bits))
             return golden_fail(g, "scope is not a list of meters");
         scope |= bits;
@@ -50,8 +51,8 @@ static bool load_scope(struct golden *g, const json_t *o, unsigned *ret_scope)
 struct payers {
     struct voucher vouchers[GOLDEN_ITEMS_MAX];
     struct funds funds;
-    struct funding paid;               /* sums over all charges */
-    int64_t used[GOLDEN_ITEMS_MAX];    /* by voucher, likewise */
+    struct funding paid;            /* sums over all charges */
+    int64_t used[GOLDEN_ITEMS_MAX]; /* by voucher, likewise */
     size_t order[GOLDEN_ITEMS_MAX];
     int64_t last[GOLDEN_ITEMS_MAX];
 };
@@ -65,7 +66,8 @@ static bool load_vouchers(struct golden *g, struct payers *p, utime_t from_ms)
         return true;
     if (!golden_list(g, g->in, "vouchers", &list))
         return false;
-    json_array_foreach (list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         struct voucher *v = &p->vouchers[i];
         utime_t expires = INT64_MAX;
         const char *id;
@@ -257,22 +259,32 @@ static bool run_hold(struct golden *g, const struct term *term, int64_t cash_u, 
     int64_t posted, released;
 
     v.existing = journal;
-    t = (struct ledger_transfer){.id = "topup", .ledger = "X", .dr = "bank", .cr = "cash",
-                                 .amount = cash_u, .kind = "topup"};
+    t = (struct ledger_transfer){.id = "topup",
+                                 .ledger = "X",
+                                 .dr = "bank",
+                                 .cr = "cash",
+                                 .amount = cash_u,
+                                 .kind = "topup"};
     if (!move(g, &v, t, head, &journal[v.existing_count]))
         return false;
     v.existing_count++;
-    t = (struct ledger_transfer){.id = "hold", .ledger = "X", .dr = "cash", .cr = "revenue",
-                                 .amount = term->hold_u, .kind = "hold", .step = LEDGER_PENDING,
-                                 .owner = "lease", .expires_ms = 1};
+    t = (struct ledger_transfer){.id = "hold",
+                                 .ledger = "X",
+                                 .dr = "cash",
+                                 .cr = "revenue",
+                                 .amount = term->hold_u,
+                                 .kind = "hold",
+                                 .step = LEDGER_PENDING,
+                                 .owner = "lease",
+                                 .expires_ms = 1};
     if (!move(g, &v, t, head, &journal[v.existing_count]))
         return false;
     v.existing_count++;
     golden_put(g, "available_during_u", ledger_available(&accounts[1]));
     if (!golden_ok(g, term_settle(term->hold_u, used_u, &posted, &released), "settlement"))
         return false;
-    t = (struct ledger_transfer){.id = "post", .amount = posted, .kind = "charge",
-                                 .step = LEDGER_POST, .pending = "hold"};
+    t = (struct ledger_transfer){
+        .id = "post", .amount = posted, .kind = "charge", .step = LEDGER_POST, .pending = "hold"};
     if (!move(g, &v, t, head, &journal[v.existing_count]))
         return false;
     golden_put(g, "posted_u", posted);
@@ -322,7 +334,8 @@ static bool load_parties(struct golden *g, struct parties *p)
     if (p->count < 1 || p->count > PAYOUT_PARTIES_MAX)
         return golden_fail(g, "shares is not an object of parties");
     size_t i = 0;
-    json_object_foreach (shares, name, v) {
+    json_object_foreach(shares, name, v)
+    {
         p->names[i] = name;
         if (json_is_string(v) && str_eq(json_string_value(v), "rest")) {
             golden_get(g, shares, name);
@@ -390,7 +403,8 @@ static bool split_slices(struct golden *g, const struct parties *p)
     return true;
 }
 
-/* A charge that the platform's own voucher paid is split all the same; the voucher is its expense. */
+/* A charge that the platform's own voucher paid is split all the same; the voucher is its expense.
+ */
 static bool split_gross(struct golden *g, const struct parties *p)
 {
     const json_t *paid_by = golden_get(g, g->in, "paid_by");

@@ -46,7 +46,8 @@ static bool list_versions(struct golden *g, struct book *b, utime_t from_ms, uti
     if (!golden_list(g, g->in, "versions", &list) || json_array_size(list) > VERSIONS_MAX ||
         !golden_i64_or(g, g->in, "notice_s", PRICE_NOTICE_S, &row_notice))
         return golden_fail(g, "versions is not a list of at most %d", VERSIONS_MAX);
-    json_array_foreach (list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         struct price_version *v = &b->versions[i];
 
         begin = until;
@@ -93,10 +94,9 @@ static bool old_and_new(struct golden *g, struct book *b)
 static bool load_book(struct golden *g, struct book *b, utime_t from_ms, utime_t to_ms)
 {
     utime_t started;
-    bool fine = golden_has(g, "versions")
-                    ? list_versions(g, b, from_ms, to_ms)
-                    : golden_has(g, "old") && golden_has(g, "new") ? old_and_new(g, b)
-                                                                   : one_version(g, b);
+    bool fine = golden_has(g, "versions")                      ? list_versions(g, b, from_ms, to_ms)
+                : golden_has(g, "old") && golden_has(g, "new") ? old_and_new(g, b)
+                                                               : one_version(g, b);
 
     if (!fine)
         return false;
@@ -144,11 +144,10 @@ static bool rate_parts(struct golden *g, const struct book *b, const struct pric
         period_month_at(&g->zone, parts[i].from_s, &month);
         period_format(&month, name, sizeof(name));
         json_t *m = json_object_get(months, name);
-        json_object_set_new(months, name,
-                            json_pack("{s:I,s:I}", "qty",
-                                      qty + json_integer_value(json_object_get(m, "qty")),
-                                      "charge_u",
-                                      u + json_integer_value(json_object_get(m, "charge_u"))));
+        json_object_set_new(
+            months, name,
+            json_pack("{s:I,s:I}", "qty", qty + json_integer_value(json_object_get(m, "qty")),
+                      "charge_u", u + json_integer_value(json_object_get(m, "charge_u"))));
     }
     for (size_t i = 0; i < b->count; i++)
         if (versions[i].qty > 0)
@@ -170,10 +169,10 @@ static bool bill_interval(struct golden *g, utime_t from_ms, utime_t to_ms, int6
 
     meter_billable(from_ms, to_ms, &from, &to);
     if (!load_book(g, &book, from_ms, to_ms) ||
-        !golden_ok(g,
-                   price_split(book.versions, book.count, book.started_s, from, to, parts,
-                               PARTS_MAX, &n),
-                   "price versions"))
+        !golden_ok(
+            g,
+            price_split(book.versions, book.count, book.started_s, from, to, parts, PARTS_MAX, &n),
+            "price versions"))
         return false;
     if (g->has_zone && !golden_ok(g, price_split_months(&g->zone, parts, PARTS_MAX, &n), "months"))
         return false;
@@ -398,13 +397,15 @@ bool golden_deliveries(struct golden *g)
     if (!golden_rate(g, g->in, &rate) || !golden_list(g, g->in, "deliveries", &list))
         return false;
     r = (struct receiver){.cursor_s = INT64_MAX};
-    json_array_foreach (list, i, o) { /* the lease begins with the first second anybody reports */
+    json_array_foreach(list, i, o)
+    { /* the lease begins with the first second anybody reports */
         struct delivery d;
         if (!load_delivery(g, o, &d))
             return false;
         r.cursor_s = MIN(r.cursor_s, d.slice.t0_s);
     }
-    json_array_foreach (list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         enum meter_verdict verdict;
         int64_t before = r.qty;
         struct delivery d;
@@ -512,9 +513,9 @@ bool golden_controller_down(struct golden *g)
 
 bool golden_late(struct golden *g)
 {
-    static const char *const months[] = {"january", "february", "march",     "april",
-                                         "may",     "june",     "july",      "august",
-                                         "september", "october", "november", "december"};
+    static const char *const months[] = {"january",   "february", "march",    "april",
+                                         "may",       "june",     "july",     "august",
+                                         "september", "october",  "november", "december"};
     utime_t from_ms, to_ms, received, closed;
     struct period own;
     struct bill_slot slot;
@@ -554,7 +555,8 @@ static bool load_ticks(struct golden *g, struct spot_tick *ticks, size_t *ret_n)
 
     if (!golden_list(g, g->in, "ticks", &list))
         return false;
-    json_array_foreach (list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         struct rate r;
         if (!golden_time(g, o, "at", at, &at) || !golden_rate(g, o, &r))
             return false;
@@ -588,10 +590,10 @@ bool golden_spot(struct golden *g)
     if (!golden_has(g, "bid_u"))
         bid.d = 0;
     meter_billable(a, b, &from, &to);
-    if (!golden_ok(g,
-                   spot_rate_run(ticks, n, from, to, gpus, bid, parts, GOLDEN_ITEMS_MAX, &count,
-                                 &total),
-                   "spot"))
+    if (!golden_ok(
+            g,
+            spot_rate_run(ticks, n, from, to, gpus, bid, parts, GOLDEN_ITEMS_MAX, &count, &total),
+            "spot"))
         return false;
     for (size_t i = 0; i < count; i++)
         json_array_append_new(list, json_integer(parts[i].charge_u));

@@ -3,7 +3,6 @@
 
 #include "golden.h"
 
-
 static size_t count;
 static bool all_ok = true;
 
@@ -52,11 +51,13 @@ int main(int argc, char **argv)
         run_file(argv[i]);
     must_fail("an unknown area fails",
               "X\tmagic\tt\t{\"price_u\":1,\"per\":1,\"qty\":1}\t{\"charge_u\":1}\td");
-    must_fail("an unknown input key fails",
-              "X\tper-second\tt\t{\"price_u\":1,\"per\":1,\"qty\":1,\"moon\":1}\t{\"charge_u\":1}\td");
-    must_fail("an unknown key deep in the inputs fails",
-              "X\tdedupe\tt\t{\"price_u\":1,\"per\":1,\"deliveries\":[{\"id\":\"a\",\"t0\":0,\"t1\":1,"
-              "\"x\":1}]}\t{\"qty\":1}\td");
+    must_fail(
+        "an unknown input key fails",
+        "X\tper-second\tt\t{\"price_u\":1,\"per\":1,\"qty\":1,\"moon\":1}\t{\"charge_u\":1}\td");
+    must_fail(
+        "an unknown key deep in the inputs fails",
+        "X\tdedupe\tt\t{\"price_u\":1,\"per\":1,\"deliveries\":[{\"id\":\"a\",\"t0\":0,\"t1\":1,"
+        "\"x\":1}]}\t{\"qty\":1}\td");
     must_fail("an expectation that is not computed fails",
               "X\tper-second\tt\t{\"price_u\":1,\"per\":1,\"qty\":1}\t{\"weight_u\":1}\td");
     must_fail("a wrong number fails",
@@ -66,7 +67,8 @@ int main(int argc, char **argv)
               "X\tper-second\tt\t{\"price_u\":1,\"per\":1,\"qty\":1}\t{}\td");
     must_fail("a row that is not JSON fails", "X\tper-second\tt\t{price}\t{}\td");
     must_fail("a short row fails", "X\tper-second\tt");
-    must_fail("a missing price fails", "X\tper-second\tt\t{\"per\":1,\"qty\":1}\t{\"charge_u\":0}\td");
+    must_fail("a missing price fails",
+              "X\tper-second\tt\t{\"per\":1,\"qty\":1}\t{\"charge_u\":0}\td");
     printf("1..%zu\n", count);
     return all_ok ? 0 : 1;
 }

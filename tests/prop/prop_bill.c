@@ -112,7 +112,8 @@ static size_t draw_vouchers(struct tape *t, struct voucher *v, int64_t end)
     size_t n = tape_below(t, VOUCHERS_MAX + 1);
 
     for (size_t i = 0; i < n; i++) {
-        v[i] = (struct voucher){.left_u = tape_size(t, 5000000),
+        v[i] = (struct voucher){
+            .left_u = tape_size(t, 5000000),
             .expires_s = tape_chance(t, 70) ? tape_range(t, 0, end + 10) : INT64_MAX,
             .scope = tape_chance(t, 20) ? 1u << tape_below(t, METER_COUNT) : VOUCHER_SCOPE_ALL};
         bool fits = str_printf(v[i].id, sizeof(v[i].id), "v%zu", i);

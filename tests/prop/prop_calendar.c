@@ -158,9 +158,8 @@ static bool law_renewals(struct tape *t)
 
         TAPE_MUST(t, end > before);
         civil_from(z, end, &c);
-        bool exact = c.year * 12 + c.month - 1 == months && c.day == day &&
-                     c.hour == anchor.hour && c.minute == anchor.minute &&
-                     c.second == anchor.second;
+        bool exact = c.year * 12 + c.month - 1 == months && c.day == day && c.hour == anchor.hour &&
+                     c.minute == anchor.minute && c.second == anchor.second;
         /* where that reading does not exist, it is the reading moved on by the gap */
         bool gap = zone_offset(z, end) > zone_offset(z, end - DAY_S - 7200);
         TAPE_MUST(t, exact || gap);

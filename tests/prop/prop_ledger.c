@@ -1,5 +1,5 @@
-/* Laws of the ledger: P2 (conservation, floors, rebuild) and P5 (holds never leak). A journal is kept
- * as the store would keep it; a second set of books is folded by ledger_check on its own. */
+/* Laws of the ledger: P2 (conservation, floors, rebuild) and P5 (holds never leak). A journal is
+ * kept as the store would keep it; a second set of books is folded by ledger_check on its own. */
 #include <stdlib.h>
 
 #include "base/str.h"
@@ -40,8 +40,8 @@ static bool proof(struct tape *t, const struct world *w, utime_t now_ms)
 {
     struct ledger_account fold[ACCOUNTS];
     const struct ledger_transfer *by_id[JOURNAL_MAX], *resolutions[JOURNAL_MAX];
-    struct ledger_book book = {w->accounts, ACCOUNTS, w->journal, w->journal_count, now_ms,
-                               fold, by_id, resolutions};
+    struct ledger_book book = {w->accounts, ACCOUNTS, w->journal, w->journal_count,
+                               now_ms,      fold,     by_id,      resolutions};
     struct refusal why = {0};
     char text[300];
 
@@ -106,8 +106,7 @@ static bool must_accept(const struct world *w, const struct ledger_transfer *x)
             cr = &w->accounts[i];
     }
     __int128 spent = (__int128)dr->dr_posted + dr->dr_pending + x->amount;
-    bool floor = !(dr->flags & LEDGER_NO_OVERDRAFT) ||
-                 spent <= (__int128)dr->cr_posted + dr->limit;
+    bool floor = !(dr->flags & LEDGER_NO_OVERDRAFT) || spent <= (__int128)dr->cr_posted + dr->limit;
     return dr != cr && str_eq(dr->ledger, cr->ledger) && floor &&
            (__int128)dr->dr_posted + x->amount <= INT64_MAX &&
            (__int128)cr->cr_posted + x->amount <= INT64_MAX;
@@ -156,8 +155,11 @@ static bool law_tampering(struct tape *t)
 
     init(&w);
     for (int i = 0; i < 4; i++) {
-        struct ledger_transfer x = {.ledger = "CNY", .dr = "bank", .cr = "cash",
-                                    .amount = tape_range(t, 1, 1000), .kind = "topup"};
+        struct ledger_transfer x = {.ledger = "CNY",
+                                    .dr = "bank",
+                                    .cr = "cash",
+                                    .amount = tape_range(t, 1, 1000),
+                                    .kind = "topup"};
         bool fits = str_printf(x.id, sizeof(x.id), "t%d", i);
         CHECK(fits);
         TAPE_MUST(t, apply(&w, &x, 1, &replayed) == ERR_OK);
@@ -202,7 +204,8 @@ struct hold {
 static struct ledger_transfer resolution(struct tape *t, const struct world *w, struct hold *h,
                                          size_t index)
 {
-    struct ledger_transfer x = {.step = (enum ledger_step)tape_range(t, LEDGER_POST, LEDGER_EXPIRE)};
+    struct ledger_transfer x = {.step =
+                                    (enum ledger_step)tape_range(t, LEDGER_POST, LEDGER_EXPIRE)};
     bool fits = str_printf(x.id, sizeof(x.id), "r%zu.%" PRId64, index, w->now_ms) &&
                 str_copy(x.pending, sizeof(x.pending), h->id);
 
@@ -217,9 +220,13 @@ static bool hold_step(struct tape *t, struct world *w, struct hold *h, size_t in
     bool replayed;
 
     if (!h->made) {
-        x = (struct ledger_transfer){.step = LEDGER_PENDING, .ledger = "CNY", .dr = "cash",
-                                     .cr = "revenue", .amount = tape_range(t, 0, 400),
-                                     .owner = "lease", .expires_ms = w->now_ms + 1000};
+        x = (struct ledger_transfer){.step = LEDGER_PENDING,
+                                     .ledger = "CNY",
+                                     .dr = "cash",
+                                     .cr = "revenue",
+                                     .amount = tape_range(t, 0, 400),
+                                     .owner = "lease",
+                                     .expires_ms = w->now_ms + 1000};
         memcpy(x.id, h->id, sizeof(x.id));
         int64_t free_u = ledger_available(&w->accounts[1]);
         enum err e = apply(w, &x, 1, &replayed);
@@ -268,8 +275,8 @@ static bool law_holds(struct tape *t)
 {
     static struct world w, committed;
     struct hold holds[HOLDS_MAX] = {0}, kept[HOLDS_MAX];
-    struct ledger_transfer topup = {.id = "topup", .ledger = "CNY", .dr = "bank", .cr = "cash",
-                                    .amount = 1000};
+    struct ledger_transfer topup = {
+        .id = "topup", .ledger = "CNY", .dr = "bank", .cr = "cash", .amount = 1000};
     bool replayed;
 
     init(&w);

@@ -1,4 +1,5 @@
-/* Laws of rating, metering, price versions and spend control: P1, P4, P8, P11 of the money rules. */
+/* Laws of rating, metering, price versions and spend control: P1, P4, P8, P11 of the money rules.
+ */
 #include "domain/budget.h"
 #include "domain/meter.h"
 #include "domain/price.h"
@@ -27,8 +28,10 @@ static void cut(struct tape *t, struct wire *w, int64_t end, int64_t qty)
     }
     for (uint64_t extra = tape_below(t, 12); extra > 0 && end > 0; extra--) {
         int64_t from = tape_range(t, 0, end - 1);
-        w->slices[w->count] = (struct usage_slice){.seq = (int64_t)w->count, .t0_s = from,
-            .t1_s = tape_range(t, from, end), .qty_per_s = qty};
+        w->slices[w->count] = (struct usage_slice){.seq = (int64_t)w->count,
+                                                   .t0_s = from,
+                                                   .t1_s = tape_range(t, from, end),
+                                                   .qty_per_s = qty};
         w->count++;
     }
     for (size_t i = 0; i < w->count; i++)
@@ -186,8 +189,9 @@ static size_t history(struct tape *t, struct price_version *v)
     return n;
 }
 
-/* Said without the algorithm: a version in force was valid; a dearer price was announced long enough
- * before, by this version or by one as dear on the way to it; no cut that was valid was missed. */
+/* Said without the algorithm: a version in force was valid; a dearer price was announced long
+ * enough before, by this version or by one as dear on the way to it; no cut that was valid was
+ * missed. */
 static bool check_second(struct tape *t, const struct price_version *v, size_t n, size_t was,
                          size_t is, int64_t second)
 {
@@ -199,9 +203,8 @@ static bool check_second(struct tape *t, const struct price_version *v, size_t n
                               v[k].announced_s + v[k].notice_s <= second);
     TAPE_MUST(t, noticed);
     for (size_t j = is + 1; j < n; j++)
-        TAPE_MUST(t, v[j].valid_from_s > second ||
-                         (rate_rises(&v[is].rate, &v[j].rate) &&
-                          v[j].announced_s + v[j].notice_s > second));
+        TAPE_MUST(t, v[j].valid_from_s > second || (rate_rises(&v[is].rate, &v[j].rate) &&
+                                                    v[j].announced_s + v[j].notice_s > second));
     return true;
 }
 
@@ -243,8 +246,10 @@ static bool law_quote_is_bill(struct tape *t)
 
     TAPE_MUST(t, price_split(v, n, 0, 0, to, parts, 64, &count) == ERR_OK);
     for (size_t i = 0; i < count; i++)
-        w[i] = (struct term_window){.rate = &v[parts[i].version].rate, .qty_per_s = qty,
-            .from_s = parts[i].from_s, .to_s = parts[i].to_s};
+        w[i] = (struct term_window){.rate = &v[parts[i].version].rate,
+                                    .qty_per_s = qty,
+                                    .from_s = parts[i].from_s,
+                                    .to_s = parts[i].to_s};
     TAPE_MUST(t, term_cost(w, count, to, &quoted) == ERR_OK);
     for (int64_t at = 0; at < to;) {
         int64_t next = tape_range(t, at + 1, to);
@@ -269,7 +274,7 @@ static bool law_quote_is_bill(struct tape *t)
 
 struct leased {
     struct rate rate;
-    int64_t qty_per_s, qty;      /* rated so far */
+    int64_t qty_per_s, qty;       /* rated so far */
     int64_t from_s, paid_until_s; /* of the open term; equal: none */
     int64_t hold_u;
 };
@@ -281,8 +286,8 @@ struct spend {
 
 static struct term_window window_of(const struct leased *l)
 {
-    return (struct term_window){.rate = &l->rate, .qty_from = l->qty, .qty_per_s = l->qty_per_s,
-        .to_s = INT64_MAX};
+    return (struct term_window){
+        .rate = &l->rate, .qty_from = l->qty, .qty_per_s = l->qty_per_s, .to_s = INT64_MAX};
 }
 
 /* Ends the open term after some evidenced seconds: what was used is posted, the rest returns. */
@@ -306,9 +311,14 @@ static bool grant(struct tape *t, struct spend *s, struct leased *l)
     struct term_window w = window_of(l);
     int64_t rest = budget_rest(&s->budget), more;
     int64_t cash = s->funds_u - s->budget.posted_u - s->budget.pending_u;
-    struct term_ask ask = {.windows = &w, .window_count = 1, .start_s = l->paid_until_s,
-        .length_s = 1 + tape_size(t, 600), .ends_at_s = INT64_MAX, .available_u = cash,
-        .budget_rest_u = &rest, .budget_count = 1};
+    struct term_ask ask = {.windows = &w,
+                           .window_count = 1,
+                           .start_s = l->paid_until_s,
+                           .length_s = 1 + tape_size(t, 600),
+                           .ends_at_s = INT64_MAX,
+                           .available_u = cash,
+                           .budget_rest_u = &rest,
+                           .budget_count = 1};
     struct term term;
 
     if (tape_chance(t, 20))
@@ -331,7 +341,7 @@ static bool grant(struct tape *t, struct spend *s, struct leased *l)
 static bool law_never_above_cap(struct tape *t)
 {
     struct spend s = {.budget = {.cap_u = tape_size(t, INT64_C(1) << 40)},
-        .funds_u = tape_size(t, INT64_C(1) << 40)};
+                      .funds_u = tape_size(t, INT64_C(1) << 40)};
     struct leased l[LEASES_MAX] = {0};
     size_t n = 1 + tape_below(t, LEASES_MAX);
 
@@ -368,9 +378,12 @@ static bool law_joint_stop(struct tape *t)
 
     for (size_t i = 0; i < n; i++) {
         rates[i] = oracle_rate(t, INT64_C(1) << 40);
-        w[i] = (struct term_window){.rate = &rates[i], .qty_from = tape_size(t, 100000),
-            .qty_per_s = 1 + (int64_t)tape_below(t, 8), .from_s = tape_range(t, 0, 100),
-            .to_s = tape_chance(t, 20) ? tape_range(t, 0, 1000) : INT64_MAX};
+        w[i] =
+            (struct term_window){.rate = &rates[i],
+                                 .qty_from = tape_size(t, 100000),
+                                 .qty_per_s = 1 + (int64_t)tape_below(t, 8),
+                                 .from_s = tape_range(t, 0, 100),
+                                 .to_s = tape_chance(t, 20) ? tape_range(t, 0, 1000) : INT64_MAX};
     }
     s = budget_joint_seconds(&b, w, n, limit);
     TAPE_MUST(t, s >= 0 && s <= limit);
@@ -389,8 +402,8 @@ static bool law_clocks(struct tape *t)
     bool honest = !tape_chance(t, 30);
 
     for (uint64_t beats = tape_below(t, 30); beats > 0; beats--) {
-        int64_t real = tape_range(t, 0, 10000);             /* since the last heartbeat */
-        int64_t own = real + tape_range(t, -1500, 1500);    /* the receipts travel unevenly */
+        int64_t real = tape_range(t, 0, 10000);          /* since the last heartbeat */
+        int64_t own = real + tape_range(t, -1500, 1500); /* the receipts travel unevenly */
         int64_t claim = honest ? real : real + tape_range(t, 0, 100000);
         int64_t step = tape_chance(t, 20) ? tape_range(t, -3600000, 3600000) : 0;
         int64_t evidence = meter_evidenced_ms(claim, MAX(own, (int64_t)0));
@@ -399,7 +412,8 @@ static bool law_clocks(struct tape *t)
         TAPE_MUST(t, evidence >= 0 && evidence <= claim);
         TAPE_MUST(t, evidence <= MAX(own, (int64_t)0) + METER_TOLERANCE_MS);
         TAPE_MUST(t, !honest || evidence == real);
-        if (tape_chance(t, 5)) { /* the node rebooted: the hole before its new boot has no evidence */
+        if (tape_chance(t,
+                        5)) { /* the node rebooted: the hole before its new boot has no evidence */
             boots++;
             continue;
         }

@@ -1,6 +1,6 @@
 /* tape.h: the choice tape. Every random decision of a property test, of the simulator or of a fuzz
- * target is drawn from here, so that a run is a list of numbers: recorded from a seed, replayed from
- * a list or from a fuzzer's bytes, and made smaller while it still fails.
+ * target is drawn from here, so that a run is a list of numbers: recorded from a seed, replayed
+ * from a list or from a fuzzer's bytes, and made smaller while it still fails.
  *
  * Smaller choices must mean simpler cases: 0 is "the plain thing". A tape that is played to its end
  * goes on with zeros. Single thread. */
@@ -14,8 +14,8 @@
 struct tape {
     uint64_t *at; /* owned: the choices so far, each as it was given out */
     size_t len, cap, pos;
-    uint64_t state; /* of the generator */
-    bool playing;   /* reads at[]; else draws from the generator and records */
+    uint64_t state;                  /* of the generator */
+    bool playing;                    /* reads at[]; else draws from the generator and records */
     char message[TAPE_MESSAGE_SIZE]; /* why the property failed */
 };
 void tape_record(struct tape *t, uint64_t seed);
@@ -25,9 +25,9 @@ void tape_play(struct tape *t, const uint64_t *choices, size_t n);
 void tape_play_bytes(struct tape *t, const uint8_t *data, size_t n);
 void tape_fini(struct tape *t);
 
-uint64_t tape_below(struct tape *t, uint64_t n);           /* 0 … n−1; n 0: CHECK */
+uint64_t tape_below(struct tape *t, uint64_t n);               /* 0 … n−1; n 0: CHECK */
 int64_t tape_range(struct tape *t, int64_t low, int64_t high); /* inclusive; simplest: low */
-bool tape_chance(struct tape *t, unsigned percent);        /* simplest: false */
+bool tape_chance(struct tape *t, unsigned percent);            /* simplest: false */
 /* 0 … max with every order of magnitude as likely as the next, and the edges often. */
 int64_t tape_size(struct tape *t, int64_t max);
 /* Shuffles indices 0 … n−1; simplest: in order. */
