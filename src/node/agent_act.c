@@ -4,6 +4,7 @@
 
 #define KILL_AGAIN_MS 1000
 #define CLEAN_AGAIN_MS 1000
+#define ORDER_AGAIN_MS 2000 /* the helper forgot it, or was started anew */
 #define ERASE_ALARM 3
 
 /* ---- the table ---- */
@@ -43,14 +44,17 @@ static void row_lease(const struct agent *a, const struct lease_row *l, utime_t 
 
 static void row_disk(const struct disk_row *d, utime_t now, struct rec_disk *r)
 {
+    /* While an order is under way the disk is neither failed nor to be ordered again. */
+    bool waits = d->order != DISK_ORDER_NONE && now - d->ordered_at < ORDER_AGAIN_MS;
+
     *r = (struct rec_disk){.disk = d->want.disk,
                            .want = d->named ? d->want.want : REC_DISK_UNNAMED,
                            .want_mib = d->want.size_mib,
                            .found = d->found,
                            .state = d->state,
                            .size_mib = d->size_mib,
-                           .fail = d->why.code,
-                           .retry = now >= d->retry_at};
+                           .fail = d->order != DISK_ORDER_NONE ? ERR_OK : d->why.code,
+                           .retry = !waits && now >= d->retry_at};
 }
 
 static bool image_asked_since(const struct agent *a, const struct image_row *m)
@@ -101,13 +105,13 @@ static void table_fill(struct agent *a, utime_t now)
 
 /* ---- what is written before it is done ---- */
 
-/* Lowest free address of the node's range; .0 is the net, .1 the bridge. */
-static uint32_t address_take(const struct agent *a)
+/* Lowest free address of the node's range above `after`; .0 is the net, .1 the bridge. */
+static uint32_t address_take(const struct agent *a, uint32_t after)
 {
     uint32_t base = a->hello.hello.net_base, bits = a->hello.hello.net_bits;
     uint32_t last = bits >= 8 && bits <= 30 ? base + (1U << (32 - bits)) - 2 : base + 250;
 
-    for (uint32_t x = base + 2; x <= last; x++) {
+    for (uint32_t x = MAX(base + 2, after + 1); x <= last; x++) {
         bool used = false;
 
         for (size_t i = 0; i < a->book.leases.len && !used; i++)
@@ -238,7 +242,7 @@ static void write_first(struct agent *a, const struct rec_action *x, utime_t now
         break;
     case REC_START:
         if (a->rows[x->index]->address == 0)
-            a->rows[x->index]->address = address_take(a);
+            a->rows[x->index]->address = address_take(a, 0);
         a->rows[x->index]->phase = REC_STARTED;
         book_lease_save(&a->book, a->rows[x->index]);
         break;
@@ -271,7 +275,7 @@ static void guest_spec(const struct lease_row *l, const struct rec_action *x, st
     g->epoch = l->epoch;
     memcpy(g->image, w->image, sizeof(g->image));
     (void)str_printf(g->hostname, sizeof(g->hostname), "%s",
-                     w->name[0] != '\0' ? w->name : "suanli");
+                     str_is_name(w->name) ? w->name : "suanli");
     g->system_disk = w->system_disk;
     for (uint32_t i = 0; i < w->data_count; i++) {
         g->data[i].disk = w->data[i].disk;
@@ -302,6 +306,14 @@ static void start_fail(struct lease_row *l, enum err e, const struct refusal *wh
     l->guest_exit = -1;
 }
 
+static bool refusal_says(const struct refusal *why, const char *value)
+{
+    for (size_t i = 0; i < why->param_count; i++)
+        if (str_eq(why->params[i].value, value))
+            return true;
+    return false;
+}
+
 static void start(struct agent *a, struct lease_row *l, const struct rec_action *x)
 {
     struct priv_req req = {.lease = l->want.lease};
@@ -311,8 +323,17 @@ static void start(struct agent *a, struct lease_row *l, const struct rec_action 
     guest_spec(l, x, &req.guest);
     enum err e = helper_call(&a->helper, PRIV_GUEST_START, &req, &rep, &why);
     l->seen_at = 0;
+    if (e == ERR_IN_USE) {
+        /* What an ended lease still holds is let go soon; an address can be another one. */
+        if (refusal_says(&why, "address"))
+            l->address = address_take(a, l->address);
+        l->seen_at = agent_now();
+        l->found = false; /* no second try before the next look */
+        return;
+    }
     if (e == ERR_OK || e == ERR_TIMEOUT || e == ERR_UNAVAILABLE || e == ERR_BUSY) {
         if (e == ERR_OK) {
+            l->ports_set = true;
             l->guest = REC_GUEST_PREPARING;
             l->guard.soft_end_boot_ms = x->soft;
             l->guard.hard_end_boot_ms = x->hard;
@@ -363,32 +384,38 @@ static void deadline_push(struct agent *a, struct lease_row *l, const struct rec
     }
 }
 
-static void disk_work(struct agent *a, struct disk_row *d, enum priv_op op, utime_t now)
+void disk_order_failed(struct disk_row *d, utime_t now)
+{
+    bool erase = d->order == DISK_ORDER_ERASE;
+
+    d->order = DISK_ORDER_NONE;
+    d->retry_at = now + (INT64_C(1000) << MIN(d->failures, 9U));
+    d->failures++;
+    if (erase && d->failures >= ERASE_ALARM)
+        log_error("disk=%s erase failed %u times: %s", d->want.disk.s, d->failures,
+                  err_code(d->why.code));
+    else
+        log_warn("disk=%s %s: %s", d->want.disk.s, erase ? "erase" : "make", err_code(d->why.code));
+}
+
+static void disk_work(struct agent *a, struct disk_row *d, enum disk_order order, utime_t now)
 {
     struct priv_req req = {.lease = d->want.disk};
     struct priv_rep rep;
     struct refusal why = {.code = ERR_OK};
 
     req.disk.size_mib = d->want.size_mib;
-    enum err e = helper_call(&a->helper, op, &req, &rep, &why);
-    bool erase = op == PRIV_DISK_ERASE;
+    d->order = order;
+    d->ordered_at = now;
     d->seen_at = 0;
-    if (e == ERR_OK)
-        (void)refuse(&d->why, ERR_OK);
-    else
-        d->why = why;
-    if (e == ERR_OK && !erase) {
-        d->failures = 0;
+    enum err e =
+        helper_call(&a->helper, order == DISK_ORDER_ERASE ? PRIV_DISK_ERASE : PRIV_DISK_ENSURE,
+                    &req, &rep, &why);
+    if (e == ERR_OK || e == ERR_BUSY)
         return;
-    }
-    /* An erase goes on in the helper; how often it had to be begun is counted either way. */
-    d->retry_at = now + (INT64_C(1000) << MIN(d->failures, 9U));
-    d->failures++;
-    if (erase && d->failures > ERASE_ALARM)
-        log_error("disk=%s erase begun %u times and still not done", d->want.disk.s, d->failures);
-    else if (e != ERR_OK)
-        log_warn("disk=%s %s: %s", d->want.disk.s, erase ? "erase" : "make", err_code(e));
-    a->urgent = a->urgent || e != ERR_OK;
+    d->why = why;
+    disk_order_failed(d, now);
+    a->urgent = true;
 }
 
 static bool instance_named(const struct agent *a, struct id instance, const struct disk_row *but)
@@ -473,10 +500,10 @@ static void act_then(struct agent *a, const struct rec_action *x, utime_t now)
         book_lease_drop(&a->book, a->rows[x->index], true);
         break;
     case REC_DISK_MAKE:
-        disk_work(a, a->disks[x->index], PRIV_DISK_ENSURE, now);
+        disk_work(a, a->disks[x->index], DISK_ORDER_MAKE, now);
         break;
     case REC_DISK_ERASE:
-        disk_work(a, a->disks[x->index], PRIV_DISK_ERASE, now);
+        disk_work(a, a->disks[x->index], DISK_ORDER_ERASE, now);
         break;
     case REC_DISK_FORGET:
         disk_drop(a, a->disks[x->index]);

@@ -90,6 +90,7 @@ void agent_cards_read(struct agent *a, utime_t now);
 
 /* agent_act.c */
 bool agent_act(struct agent *a, utime_t now); /* true: something was done, look again */
+void disk_order_failed(struct disk_row *d, utime_t now); /* counts, and sets the next try */
 void agent_kill_unknown(struct agent *a, const struct want *w, utime_t now);
 
 /* watch.c */

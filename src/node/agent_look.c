@@ -72,7 +72,7 @@ static int64_t lease_pace(const struct lease_row *l, utime_t now)
         return LOOK_SLOW_MS;
     case REC_STARTED:
         if (!l->found)
-            return LOOK_CALM_MS;
+            return 2 * LOOK_ENDING_MS;
         if (l->guest == REC_GUEST_PREPARING || (l->guest == REC_GUEST_RUNNING && l->ready == 0))
             return LOOK_BUSY_MS;
         return l->asked != REC_UNNAMED || end - LOOK_CALM_MS < now ? LOOK_ENDING_MS : LOOK_CALM_MS;
@@ -154,6 +154,8 @@ static int64_t disk_pace(const struct disk_row *d)
 {
     if (d->seen_at == 0)
         return 0;
+    if (d->order == DISK_ORDER_MAKE)
+        return LOOK_BUSY_MS;
     switch (d->state) {
     case REC_DISK_ERASING:
         return LOOK_ENDING_MS;
@@ -187,13 +189,51 @@ static enum rec_disk_state disk_state_of(uint32_t state)
     return REC_DISK_BROKEN;
 }
 
+static bool disk_order_done(const struct disk_row *d)
+{
+    switch (d->order) {
+    case DISK_ORDER_NONE:
+        return true;
+    case DISK_ORDER_MAKE:
+        return d->state != REC_DISK_NONE && d->size_mib >= d->want.size_mib;
+    case DISK_ORDER_ERASE:
+        return d->state == REC_DISK_ERASED || d->state == REC_DISK_NONE;
+    }
+    return true;
+}
+
+/* failed: the error of the last attempt, as the helper remembers it. */
+static void disk_order_settle(struct agent *a, struct disk_row *d, enum err failed,
+                              const struct refusal *why)
+{
+    if (disk_order_done(d)) {
+        if (d->order != DISK_ORDER_NONE)
+            a->urgent = true;
+        d->order = DISK_ORDER_NONE;
+        if (failed == ERR_OK) {
+            d->failures = 0;
+            (void)refuse(&d->why, ERR_OK);
+            return;
+        }
+    }
+    if (failed == ERR_OK)
+        return;
+    if (d->order != DISK_ORDER_NONE || d->why.code == ERR_OK) {
+        d->why = *why;
+        a->urgent = true;
+    }
+    if (d->order != DISK_ORDER_NONE)
+        disk_order_failed(d, agent_now());
+}
+
 static void disk_look(struct agent *a, struct disk_row *d, utime_t now)
 {
     struct priv_rep rep;
-    struct refusal why;
+    struct refusal why = {.code = ERR_OK};
+    enum err e = helper_ask(&a->helper, PRIV_DISK_STAT, d->want.disk, &rep, &why);
 
     d->seen_at = now;
-    if (helper_ask(&a->helper, PRIV_DISK_STAT, d->want.disk, &rep, &why) != ERR_OK) {
+    if (e == ERR_UNAVAILABLE || e == ERR_TIMEOUT || e == ERR_PROTOCOL) {
         d->found = false;
         return;
     }
@@ -208,8 +248,7 @@ static void disk_look(struct agent *a, struct disk_row *d, utime_t now)
     d->inodes_used = rep.disk.inodes_used;
     d->erased_bytes = rep.disk.erased_bytes;
     d->erase_ms = rep.disk.erase_ms;
-    if (state == REC_DISK_BROKEN && rep.why.code != ERR_OK)
-        d->why = rep.why;
+    disk_order_settle(a, d, e, &why);
 }
 
 /* ---- what lives here and nobody named ---- */

@@ -233,6 +233,7 @@ static void disks_take(struct book *b, const struct want *w)
             d->failures = 0;
             d->retry_at = 0;
             d->seen_at = 0;
+            d->order = DISK_ORDER_NONE;
             (void)refuse(&d->why, ERR_OK);
         }
         d->want = w->disks[i];

@@ -63,6 +63,8 @@ struct lease_row {
     uint32_t disk_told; /* two bits a disk: warned at 80, at 95 */
 };
 
+enum disk_order { DISK_ORDER_NONE, DISK_ORDER_MAKE, DISK_ORDER_ERASE };
+
 struct disk_row {
     struct want_disk want;
     bool named;
@@ -71,7 +73,8 @@ struct disk_row {
     enum rec_disk_state state;
     int64_t size_mib, used_mib, inodes, inodes_used;
     int64_t erased_bytes, erase_ms;
-    utime_t seen_at, retry_at;
+    enum disk_order order; /* given and not yet seen done or failed */
+    utime_t seen_at, retry_at, ordered_at;
     uint32_t failures;
     struct refusal why; /* of the last try; code 0: none */
 };
