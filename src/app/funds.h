@@ -202,8 +202,8 @@ struct funds_wallet {
     int64_t burn_hour_u;
     int64_t lasts_s; /* INT64_MAX: nothing burns */
 };
-enum err funds_wallet(struct store *s, utime_t now, struct id project,
-                      struct funds_wallet *ret_w); /* reader */
+enum err funds_wallet(struct store *s, utime_t now, struct id project, struct funds_wallet *ret_w,
+                      struct refusal *why); /* reader */
 /* What the leases of an instance (cards, seat, its system disk) or a disk cost so far. Reader. */
 enum err funds_spent(struct store *s, struct id instance, int64_t *ret_u);
 enum err funds_spent_disk(struct store *s, struct id disk, int64_t *ret_u);

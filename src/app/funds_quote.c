@@ -214,15 +214,16 @@ enum err funds_gate(struct store *s, utime_t now, const struct funds_quote *q, i
 
 /* ---- signed text ---- */
 
+/* Over what the price depends on; when it ends and how much it sends is the bill's to say. */
 static void ask_hash(const struct funds_ask *ask, char ret_hex[33])
 {
+    bool cards = ask->shape.gpu_count > 0;
     unsigned char hash[16];
     AUTO_STRBUF struct strbuf b;
 
     strbuf_init(&b, 1024);
-    strbuf_addf(&b, "%s|%d|%d|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64, ask->shape.gpu_model,
-                ask->shape.gpu_count, ask->shape.cpu_milli, ask->shape.memory_mib,
-                ask->shape.system_disk_mib, ask->for_s, ask->egress_bytes);
+    strbuf_addf(&b, "%s|%d|%" PRId64, cards ? ask->shape.gpu_model : "cpu",
+                cards ? ask->shape.gpu_count : ask->shape.cpu_milli, ask->shape.system_disk_mib);
     for (int32_t i = 0; i < ask->data_count; i++)
         strbuf_addf(&b, "|%" PRId64, ask->data_mib[i]);
     CHECK(!b.overflow);

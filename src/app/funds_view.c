@@ -119,14 +119,14 @@ static enum err wallet_of(const struct books *b, struct funds_wallet *ret_w, boo
     return e;
 }
 
-enum err funds_wallet(struct store *s, utime_t now, struct id project, struct funds_wallet *ret_w)
+enum err funds_wallet(struct store *s, utime_t now, struct id project, struct funds_wallet *ret_w,
+                      struct refusal *why)
 {
-    struct refusal why;
     struct books b;
     bool running;
 
-    TRY(books_open(s, now, project, &b, &why));
-    return wallet_of(&b, ret_w, &running, &why);
+    TRY(books_open(s, now, project, &b, why));
+    return wallet_of(&b, ret_w, &running, why);
 }
 
 enum err funds_spent(struct store *s, struct id instance, int64_t *ret_u)

@@ -292,6 +292,23 @@ enum err money_disk_of_project(struct store *s, struct id project, struct fund_d
                     project.s);
 }
 
+enum err money_started_last(struct store *s, int64_t *ret_s)
+{
+    return one_i64(sql_open(s,
+                            "SELECT max(coalesce((SELECT max(started_s) FROM fund_lease WHERE "
+                            "settled=0),0), coalesce((SELECT max(started_s) FROM fund_disk WHERE "
+                            "closed=0),0))",
+                            ""),
+                   ret_s);
+}
+
+enum err money_disk_count(struct store *s, enum meter m, int64_t *ret_n)
+{
+    return one_i64(
+        sql_open(s, "SELECT count(*) FROM fund_disk WHERE meter=? AND closed=0", "i", (int64_t)m),
+        ret_n);
+}
+
 static const struct col project_cols[] = {
     TEXT_COL(struct fund_project, project),
     BIGINT_COL(struct fund_project, arrears_since),

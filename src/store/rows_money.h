@@ -122,8 +122,9 @@ enum err money_slice_done(struct store *s, struct id node, const char *boot, int
 /* How many slices of a boot wait for their turn. */
 enum err money_slice_waiting(struct store *s, struct id node, const char *boot, int64_t *ret_n);
 enum err money_slice_parked(struct store *s, struct id lease, struct slice_list *ret_l);
+/* Slices that touch [from, to) and begin at begin_ms or later, in the order of their begin. */
 enum err money_slice_list(struct store *s, struct id lease, utime_t from_ms, utime_t to_ms,
-                          struct slice_list *ret_l);
+                          utime_t begin_ms, int64_t limit, struct slice_list *ret_l);
 enum err money_boot_get(struct store *s, struct id node, const char *boot, int64_t *ret_ack);
 enum err money_boot_set(struct store *s, struct id node, const char *boot, int64_t ack);
 
@@ -142,7 +143,9 @@ struct span_list {
 enum err money_span_add(struct store *s, const struct span_row *r);
 /* Makes the last span of a disk's window longer, when it touches and has the same size. */
 enum err money_span_extend(struct store *s, const struct span_row *r, bool *ret_done);
-enum err money_span_window(struct store *s, const char *window, struct span_list *ret_l);
+/* Spans of a project's disks with ids from from_id on, by id. */
+enum err money_span_disks(struct store *s, struct id project, int64_t from_id, int64_t limit,
+                          struct span_list *ret_l);
 enum err money_span_slice(struct store *s, const struct slice_row *r, struct span_list *ret_l);
 
 struct fund_lease {
@@ -193,6 +196,10 @@ enum err money_disk_get(struct store *s, struct id disk, struct fund_disk *ret_d
 enum err money_disk_save(struct store *s, const struct fund_disk *d);
 enum err money_disk_of_node(struct store *s, struct id node, struct fund_disk_list *ret_l);
 enum err money_disk_of_lease(struct store *s, struct id lease, struct fund_disk_list *ret_l);
+/* The last second at which something that is not over began to bind prices; 0: nothing did. */
+enum err money_started_last(struct store *s, int64_t *ret_s);
+/* Disks that this meter runs for. */
+enum err money_disk_count(struct store *s, enum meter m, int64_t *ret_n);
 enum err money_disk_of_project(struct store *s, struct id project, struct fund_disk_list *ret_l);
 
 struct fund_project {

@@ -197,12 +197,13 @@ enum err money_slice_parked(struct store *s, struct id lease, struct slice_list 
 }
 
 enum err money_slice_list(struct store *s, struct id lease, utime_t from_ms, utime_t to_ms,
-                          struct slice_list *ret_l)
+                          utime_t begin_ms, int64_t limit, struct slice_list *ret_l)
 {
     return slice_collect(sql_open(s,
-                                  "SELECT " SLICE_COLS " FROM usage_slice "
-                                  "WHERE lease=? AND t1_ms>? AND t0_ms<? ORDER BY t0_ms, boot, seq",
-                                  "tii", lease.s, from_ms, to_ms),
+                                  "SELECT " SLICE_COLS " FROM usage_slice WHERE lease=? AND "
+                                  "t1_ms>? AND t0_ms<? AND t0_ms>=? "
+                                  "ORDER BY t0_ms, boot, seq LIMIT ?",
+                                  "tiiii", lease.s, from_ms, to_ms, begin_ms, limit),
                          ret_l);
 }
 
@@ -265,13 +266,17 @@ static enum err span_collect(struct sql q, struct span_list *io_l)
     return ok ? ERR_OK : ERR_STORE;
 }
 
-enum err money_span_window(struct store *s, const char *window, struct span_list *ret_l)
+enum err money_span_disks(struct store *s, struct id project, int64_t from_id, int64_t limit,
+                          struct span_list *ret_l)
 {
-    return span_collect(sql_open(s,
-                                 "SELECT " SPAN_COLS ", id FROM usage_span WHERE rating_window=? "
-                                 "ORDER BY from_s, id",
-                                 "t", window),
-                        ret_l);
+    return span_collect(
+        sql_open(s,
+                 "SELECT rating_window, s.from_s, s.to_s, qty_per_s, s.qty, node, "
+                 "boot, seq, s.id FROM usage_span s JOIN rating_window w "
+                 "ON w.id=s.rating_window WHERE w.project=? AND s.boot='' AND s.id>=? "
+                 "ORDER BY s.id LIMIT ?",
+                 "tii", project.s, from_id, limit),
+        ret_l);
 }
 
 enum err money_span_slice(struct store *s, const struct slice_row *r, struct span_list *ret_l)

@@ -158,6 +158,6 @@ static inline int64_t available(struct store *s, utime_t now)
 {
     struct funds_wallet w;
 
-    ok(funds_wallet(s, now, id_of("prj_one"), &w));
+    ok(funds_wallet(s, now, id_of("prj_one"), &w, NULL));
     return w.available_u;
 }

@@ -63,7 +63,7 @@ static void test_life(void **state)
     settle(s, T0 + 811000, "lea_a", T0 + 810400);
     /* [8, 805) s of two cards, [8, 810) s of the disk */
     assert_int_equal(spent(s, "ins_a"), 797 * 1100 + 802 * INT64_C(10000) * 20480 / DISK_D);
-    ok(funds_wallet(s, T0 + 811000, id_of("prj_one"), &w));
+    ok(funds_wallet(s, T0 + 811000, id_of("prj_one"), &w, NULL));
     assert_int_equal(w.held_u, 0);
     assert_int_equal(w.cash_u, 100000000 - spent(s, "ins_a"));
     assert_int_equal(w.available_u, w.cash_u);
@@ -139,7 +139,7 @@ static void test_money_ends(void **state)
     assert_false(renew(s, T0 + 300 * S, "lea_a").extended);
     settle(s, T0 + 900 * S, "lea_a", T0 + 900 * S);
     assert_int_equal(spent(s, "ins_a"), seconds * 1100 + seconds * disk / DISK_D);
-    ok(funds_wallet(s, T0 + 900 * S, id_of("prj_one"), &w));
+    ok(funds_wallet(s, T0 + 900 * S, id_of("prj_one"), &w, NULL));
     assert_true(w.cash_u >= 0);
 }
 
@@ -327,14 +327,14 @@ static void test_arrears(void **state)
     ok(funds_disk_open(s, id_of("prj_one"), id_of(""), id_of("nod_one"), &data, T0));
     ok(funds_node_time(s, T0 + 60 * S, id_of("nod_one"), T0 + 60 * S, true));
     ok(funds_tick(s, T0 + 61 * S, &why));
-    ok(funds_wallet(s, T0 + 61 * S, id_of("prj_one"), &w));
+    ok(funds_wallet(s, T0 + 61 * S, id_of("prj_one"), &w, NULL));
     int64_t cost = 60 * INT64_C(7000) * 1024000 / DISK_D;
     assert_int_equal(w.cash_u, 0);
     assert_int_equal(w.owed_u, cost - 1000);
     ok(funds_arrears_since(s, id_of("prj_one"), &since));
     assert_int_equal(since, T0 + 61 * S);
     topup(s, T0 + 70 * S, "tra_second", 5000000);
-    ok(funds_wallet(s, T0 + 70 * S, id_of("prj_one"), &w));
+    ok(funds_wallet(s, T0 + 70 * S, id_of("prj_one"), &w, NULL));
     assert_int_equal(w.owed_u, 0);
     assert_int_equal(w.cash_u, 5000000 - cost + 1000);
     ok(funds_arrears_since(s, id_of("prj_one"), &since));
@@ -401,10 +401,10 @@ static void test_expired_hold(void **state)
     ok(funds_lease_ready(s, l.lease, T0));
     run_for(s, "lea_a", 1, 0, 100000); /* then its node is gone for good */
     ok(funds_tick(s, T0 + (600 + 86400 - 1) * S, &why));
-    ok(funds_wallet(s, T0 + 90000 * S, l.project, &w));
+    ok(funds_wallet(s, T0 + 90000 * S, l.project, &w, NULL));
     assert_true(w.held_u > 0);
     ok(funds_tick(s, T0 + (600 + 86400) * S, &why));
-    ok(funds_wallet(s, T0 + 90000 * S, l.project, &w));
+    ok(funds_wallet(s, T0 + 90000 * S, l.project, &w, NULL));
     assert_int_equal(w.held_u, 0);
     assert_int_equal(w.cash_u, 100000000 - 100 * 550);
     check_books(s, T0 + 99999 * S);
