@@ -49,6 +49,7 @@ struct op {
     const json_t *query; /* object of strings, checked likewise */
     struct json_writer out; /* the answer */
     struct refusal why;
+    char object[NAME_SIZE]; /* set by the handler: what it was about, for the audit entry */
 };
 
 extern const struct op_row op_rows[];

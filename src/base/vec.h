@@ -25,4 +25,5 @@
         (v)->at = NULL;                                                                            \
         (v)->len = (v)->cap = 0;                                                                   \
     } while (0)
-#define VEC_FOREACH(item, v) for (__typeof__((v)->at) item = (v)->at; item < (v)->at + (v)->len; item++)
+#define VEC_FOREACH(item, v)                                                                       \
+    for (__typeof__((v)->at[0]) *item = (v)->at; item < (v)->at + (v)->len; item++)

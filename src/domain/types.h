@@ -129,6 +129,9 @@ struct lease {
     enum end_reason reason;
     struct id hold; /* pending transfer of the current term, or empty */
     int32_t exit_code;
+    int32_t cpu_milli; /* what it runs with: a start without cards is smaller than its shape */
+    int64_t memory_mib;
+    int32_t limit; /* what made the current term short: enum term_limit of term.h */
 };
 
 enum node_state { NODE_NEW, NODE_READY, NODE_DRAINING, NODE_SILENT };

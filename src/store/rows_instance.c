@@ -160,6 +160,15 @@ enum err store_host_port_taken(struct store *s, struct id node, int64_t port, bo
     return sql_close(&q);
 }
 
+enum err store_instance_ran(struct store *s, struct id instance, bool *ret_ran)
+{
+    struct sql q = sql_open(s, "SELECT 1 FROM lease WHERE instance=? AND ready_at<>0 LIMIT 1", "t",
+                            instance.s);
+
+    *ret_ran = sql_next(&q);
+    return sql_close(&q);
+}
+
 enum err store_spec_save(struct store *s, const struct instance_spec *p)
 {
     return sql_run(s,

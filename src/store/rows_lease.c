@@ -11,7 +11,8 @@ static const struct col lease_cols[] = {
     BIGINT_COL(struct lease, paid_until), BIGINT_COL(struct lease, ends_at),
     BIGINT_COL(struct lease, evidence_until), BIGINT_COL(struct lease, grace_ms),
     INT_COL(struct lease, reason),        TEXT_COL(struct lease, hold),
-    INT_COL(struct lease, exit_code),
+    INT_COL(struct lease, exit_code),     INT_COL(struct lease, limit),
+    INT_COL(struct lease, cpu_milli),     BIGINT_COL(struct lease, memory_mib),
 };
 ROW_TYPE(lease_row, "lease", struct lease, lease_cols, 1);
 

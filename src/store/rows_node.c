@@ -140,3 +140,30 @@ enum err store_unknown_list(struct store *s, struct id node, struct node_unknown
 {
     return row_list(s, &unknown_row, ret_l, "WHERE node=? ORDER BY lease", "t", node.s);
 }
+
+enum err store_node_version(struct store *s, struct id node, int64_t *ret_v)
+{
+    struct sql q = sql_open(s, "SELECT version FROM node WHERE id=?", "t", node.s);
+    bool found = sql_next(&q);
+
+    *ret_v = found ? sql_i64(&q, 0) : 0;
+    TRY(sql_close(&q));
+    return found ? ERR_OK : ERR_NOT_FOUND;
+}
+
+enum err store_node_used(struct store *s, struct id node, struct node_used *ret_u)
+{
+    struct sql q = sql_open(
+        s,
+        "SELECT (SELECT coalesce(sum(cpu_milli), 0) FROM lease WHERE node=?1 AND state<>4), "
+        "(SELECT coalesce(sum(memory_mib), 0) FROM lease WHERE node=?1 AND state<>4), "
+        "(SELECT coalesce(sum(size_mib), 0) FROM disk WHERE node=?1 AND life<>3), "
+        "(SELECT count(*) FROM instance_port WHERE node=?1)",
+        "t", node.s);
+
+    _Static_assert(LEASE_CLOSED == 4 && DISK_LIFE_ERASED == 3, "the numbers in the query");
+    *ret_u = (struct node_used){0};
+    if (sql_next(&q))
+        *ret_u = (struct node_used){sql_i64(&q, 0), sql_i64(&q, 1), sql_i64(&q, 2), sql_i64(&q, 3)};
+    return sql_close(&q);
+}

@@ -123,13 +123,19 @@ void store_close_ptr(struct store **s)
 
 enum err store_backup(struct store *s, const char *path, int64_t *ret_bytes, struct refusal *why)
 {
-    sqlite3 *to = NULL;
+    /* The last commit, seen by a connection of its own: s may be inside a transaction that writes. */
+    const char *file = sqlite3_db_filename(s->db, "main");
+    sqlite3 *to = NULL, *from = NULL;
     sqlite3_backup *b = NULL;
     int rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
     int64_t pages = 0;
 
+    if (rc == SQLITE_OK && file && file[0])
+        rc = sqlite3_open_v2(file, &from, SQLITE_OPEN_READONLY, NULL);
+    if (rc == SQLITE_OK && from)
+        rc = sqlite3_db_config(from, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     if (rc == SQLITE_OK)
-        b = sqlite3_backup_init(to, "main", s->db, "main");
+        b = sqlite3_backup_init(to, "main", from ? from : s->db, "main");
     if (b) {
         rc = sqlite3_backup_step(b, -1);
         pages = sqlite3_backup_pagecount(b);
@@ -137,6 +143,7 @@ enum err store_backup(struct store *s, const char *path, int64_t *ret_bytes, str
     } else if (rc == SQLITE_OK) {
         rc = sqlite3_errcode(to);
     }
+    sqlite3_close(from);
     if (rc != SQLITE_DONE) {
         enum err e = refusef(why, ERR_STORE, "why", "%s: %s", path, sqlite3_errstr(rc));
 
@@ -202,6 +209,11 @@ enum err store_mark_keep(struct store *s)
 enum err store_mark_undo(struct store *s)
 {
     return sql_script(s, "ROLLBACK TO command; RELEASE command");
+}
+
+int64_t store_changes(struct store *s)
+{
+    return sqlite3_total_changes64(s->db);
 }
 
 void store_fail_commit(struct store *s, int n)

@@ -81,7 +81,8 @@ CREATE TABLE lease(
   gpu_count INTEGER NOT NULL, granted_at INTEGER NOT NULL, ready_at INTEGER NOT NULL,
   stop_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, paid_until INTEGER NOT NULL,
   ends_at INTEGER NOT NULL, evidence_until INTEGER NOT NULL, grace_ms INTEGER NOT NULL,
-  reason INTEGER NOT NULL, hold TEXT NOT NULL, exit_code INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  reason INTEGER NOT NULL, hold TEXT NOT NULL, exit_code INTEGER NOT NULL,
+  "limit" INTEGER NOT NULL, cpu_milli INTEGER NOT NULL, memory_mib INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE INDEX lease_instance ON lease(instance);
 -- one lease at a time for an instance: 4 is closed
 CREATE UNIQUE INDEX lease_one ON lease(instance) WHERE state <> 4;

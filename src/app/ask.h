@@ -1,0 +1,30 @@
+/* ask.h: what somebody asks for, read from the body of a request: shape, end, disks, ports. One
+ * reading for quote, rent, start and resize, so that they cannot disagree. */
+#pragma once
+
+#include "app/op.h"
+#include "store/store.h"
+
+/* gpu, count, cpu, memory, system_disk. The model is resolved to the full name of a card of this
+ * platform ("4090" → "RTX 4090"); a seat without memory gets the configured amount per core; with
+ * cards, cpu and memory 0 mean their share of the machine. ERR_VALIDATION, ERR_NOT_FOUND (card, with
+ * the nearest name). */
+enum err ask_shape(struct op *op, struct shape *ret_s);
+/* A model as typed → as the nodes call it. */
+enum err ask_model(struct op *op, const char *typed, char ret_model[GPU_MODEL_SIZE]);
+/* for, until, no_end: exactly one, else the configured default, else ERR_VALIDATION. */
+enum err ask_end(struct op *op, utime_t *ret_ends_at);
+
+struct ask_disk {
+    char name[NAME_SIZE];
+    int64_t size_mib; /* 0: an existing disk */
+    struct id existing; /* empty: to be made */
+};
+/* disk: NAME:SIZE (made when new; of an existing one the size must agree) or NAME. ERR_DISK_IN_USE,
+ * ERR_NOT_FOUND, ERR_VALIDATION. */
+enum err ask_disks(struct op *op, struct ask_disk ret_d[INSTANCE_DISKS_MAX], int32_t *ret_n);
+/* price: decimal text; ret_given false when absent. */
+enum err ask_price(struct op *op, int64_t *ret_u, bool *ret_given);
+/* The image by name or digest, or the default one. */
+enum err ask_image(struct op *op, struct image *ret_i);
+enum err ask_bad(struct op *op, const char *field, const char *why); /* ERR_VALIDATION */
