@@ -106,11 +106,14 @@ static enum err wallet_of(const struct books *b, struct funds_wallet *ret_w, boo
     if (e == ERR_OK)
         e = hour_of(x->w, x->n, &w.burn_hour_u);
     if (e == ERR_OK) {
-        w.cash_u = ledger_balance(&cash);
+        /* disk time that is rated and will be posted within the minute is as good as paid */
+        int64_t from_cash = MIN(free_u, ledger_available(&cash));
+
+        w.cash_u = ledger_balance(&cash) - from_cash;
         w.held_u = cash.dr_pending;
-        w.owed_u = -ledger_balance(&owed);
+        w.owed_u = free_u - from_cash - ledger_balance(&owed);
         w.lasts_s = w.burn_hour_u > 0
-                        ? budget_runway_s(MAX(w.cash_u - held - free_u, (int64_t)0), x->w, x->n)
+                        ? budget_runway_s(MAX(w.cash_u - held, (int64_t)0), x->w, x->n)
                         : INT64_MAX;
         *ret_running = x->running;
         *ret_w = w;

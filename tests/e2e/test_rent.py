@@ -54,8 +54,8 @@ def one_life():
 
 
 def recomputed(name):
+    bill = p.http("GET", "/v1/bill", token=p.renter)[1]  # first: usage goes on
     usage = p.http("GET", "/v1/usage", token=p.renter)[1]
-    bill = p.http("GET", "/v1/bill", token=p.renter)[1]
     for file, text in (("usage.jsonl", usage), ("bill.json", bill)):
         open(p.path(file), "w").write(text)
     r = subprocess.run([sys.executable, recompute, p.path("usage.jsonl"), p.path("bill.json")],

@@ -40,7 +40,7 @@ r = p.cli("stop", "digits", "--yes")
 t.ok(r.rc == 0, "stop is accepted", r)
 p.wait_state("digits", "stopped")
 time.sleep(3)
-usage, bill = p.cli("usage", "export"), p.cli("bill", "--json")
+bill, usage = p.cli("bill", "--json"), p.cli("usage", "export")
 open(p.path("usage.jsonl"), "w").write(usage.out)
 open(p.path("bill.json"), "w").write(bill.out)
 r = subprocess.run([sys.executable, os.path.join(lab.ROOT, "tests", "e2e", "recompute.py"), p.path("usage.jsonl"),
