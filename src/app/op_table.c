@@ -1,11 +1,5 @@
 #include "app/op_table.h"
 
-#define OP(name, method, path, access, flags, cli, schema, summary) extern op_handler op_##name __attribute__((weak));
-#define ARG(op, place, name, type, required, help)
-#include "app/operations.def"
-#undef OP
-#undef ARG
-
 const struct op_row op_rows[] = {
 #define OP(name, method, path, access, flags, cli, schema, summary)                                \
     {#name, OP_##method, path, ACCESS_##access, flags, cli, #schema, summary, op_##name},
