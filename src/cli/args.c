@@ -317,6 +317,55 @@ char *call_body(struct cli *c UNUSED, const struct call *call)
     return json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
 }
 
+#define PAGES_MAX 1000
+
+/* Puts the items of the following pages behind those of the first. False when one did not come. */
+static bool call_pages(struct cli *c, const char *path, struct answer *a)
+{
+    json_t *items = json_object_get(a->json, "items");
+
+    for (int n = 0; n < PAGES_MAX && field_is(a->json, "next_cursor"); n++) {
+        AUTO_STRBUF struct strbuf next = {0};
+        AUTO_ANSWER struct answer page = {0};
+        strbuf_init(&next, 64 * 1024);
+        answer_init(&page);
+        strbuf_addf(&next, "%s%scursor=", path, strchr(path, '?') ? "&" : "?");
+        url_escape(&next, field_str(a->json, "next_cursor"));
+        if (!api_get(c, strbuf_str(&next), &page)) {
+            a->exit = page.exit;
+            return false;
+        }
+        json_array_extend(items, json_object_get(page.json, "items"));
+        json_object_set(a->json, "next_cursor", json_object_get(page.json, "next_cursor"));
+    }
+    AUTO_FREE char *whole = json_dumps(a->json, JSON_COMPACT);
+    strbuf_reset(&a->body);
+    strbuf_add(&a->body, whole ? whole : "{}");
+    return true;
+}
+
+/* The name nearest to what was typed, where the server knows no such instance. */
+static void suggest_instance(struct cli *c, const char *typed)
+{
+    AUTO_ANSWER struct answer all = {0};
+    size_t near = 3, i;
+    json_t *o;
+    const char *best = NULL;
+
+    answer_init(&all);
+    if (!api_call(c, "GET", "/v1/instances", NULL, CALL_QUIET, &all))
+        return;
+    json_array_foreach (json_object_get(all.json, "items"), i, o) {
+        size_t d = str_distance(typed, field_str(o, "name"));
+        if (d < near && d > 0) {
+            near = d;
+            best = field_str(o, "name");
+        }
+    }
+    if (best)
+        say(c, tr("Did you mean %s?"), best);
+}
+
 bool call_send(struct cli *c, const struct call *call, struct answer *a)
 {
     AUTO_STRBUF struct strbuf path = {0};
@@ -324,6 +373,11 @@ bool call_send(struct cli *c, const struct call *call, struct answer *a)
 
     strbuf_init(&path, 64 * 1024);
     call_path(c, call, &path);
-    return api_call(c, call->verb->method, strbuf_str(&path), body,
-                    call->verb->flags & VERB_IDEM && !c->dry_run ? CALL_IDEM : 0, a);
+    if (!api_call(c, call->verb->method, strbuf_str(&path), body,
+                  call->verb->flags & VERB_IDEM && !c->dry_run ? CALL_IDEM : 0, a)) {
+        if (a->status == 404 && arg_str(call, "instance"))
+            suggest_instance(c, arg_str(call, "instance"));
+        return false;
+    }
+    return !field_is(a->json, "next_cursor") || call_pages(c, strbuf_str(&path), a);
 }

@@ -66,7 +66,7 @@ static void ls_row(struct table *t, const json_t *o)
 int cmd_ls(struct cli *c, struct call *call)
 {
     static const char *const head[] = {N_("NAME"), N_("STATE"), N_("WHAT"),  N_("ENDS"),
-                                       N_(">NOW"), N_(">SPENT"), N_("NOTE"), NULL};
+                                       N_("NOW"), N_("SPENT"), N_("NOTE"), NULL};
     AUTO_ANSWER struct answer a = {0};
     struct table t;
     size_t i;
@@ -82,7 +82,7 @@ int cmd_ls(struct cli *c, struct call *call)
         say(c, "%s", tr("No instances. See what can be rented: suanli offers"));
         return 0;
     }
-    table_init(&t, head);
+    table_init(&t, head, "<<<<>><");
     json_array_foreach (items, i, o)
         ls_row(&t, o);
     table_print(&t, stdout, c->color);
@@ -206,7 +206,7 @@ static void show_instance(const json_t *o)
 static void show_report(const json_t *v, int depth)
 {
     const char *key;
-    json_t *item;
+    json_t *item, *part;
     size_t i;
 
     json_object_foreach ((json_t *)v, key, item) {
@@ -223,12 +223,12 @@ static void show_report(const json_t *v, int depth)
         printf("%*s%s\n", depth * 2, "", strbuf_str(&b));
         if (json_is_object(item))
             show_report(item, depth + 1);
-        json_array_foreach (item, i, v) {
-            if (json_is_object(v)) {
-                show_report(v, depth + 1);
-            } else if (json_is_string(v)) {
+        json_array_foreach (item, i, part) {
+            if (json_is_object(part)) {
+                show_report(part, depth + 1);
+            } else if (json_is_string(part)) {
                 strbuf_reset(&b);
-                text_clean(json_string_value(v), &b);
+                text_clean(json_string_value(part), &b);
                 printf("%*s- %s\n", depth * 2 + 2, "", strbuf_str(&b));
             }
         }
@@ -447,7 +447,7 @@ int cmd_port(struct cli *c, struct call *call)
         return view_print(c, call->verb, &a);
     json_array_foreach (json_object_get(a.json, "ports"), i, p) {
         if (field_i64(p, "guest") == want && str_eq(call->verb->cli, "port open"))
-            line("", "%" PRId64 " → %s", want, field_str(p, "address"));
+            printf("%" PRId64 " → %s\n", want, field_str(p, "address"));
     }
     return 0;
 }

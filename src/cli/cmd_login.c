@@ -13,12 +13,12 @@ static char *read_hidden(const char *prompt)
     char buf[256] = "";
     bool tty = tcgetattr(STDIN_FILENO, &old) == 0;
 
-    fputs(prompt, stderr);
     if (tty) {
         hidden = old;
         hidden.c_lflag &= (tcflag_t)~ECHO;
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
     }
+    fputs(prompt, stderr);
     char *got = fgets(buf, sizeof(buf), stdin);
     if (tty)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &old);

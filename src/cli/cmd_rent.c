@@ -80,8 +80,8 @@ static void offer_row(struct table *t, const json_t *o)
 
 int cmd_offers(struct cli *c, struct call *call)
 {
-    static const char *const head[] = {N_("CARD"), N_(">VRAM"), N_(">FREE"), N_(">MOST"), N_(">PRICE"),
-                                       N_(">CORES"), N_(">MEMORY"), N_(">DISK GiB/day"),
+    static const char *const head[] = {N_("CARD"), N_("VRAM"), N_("FREE"), N_("MOST"), N_("PRICE"),
+                                       N_("CORES"), N_("MEMORY"), N_("DISK GiB/day"),
                                        N_("ISOLATION"), N_("NODE"), NULL};
     AUTO_ANSWER struct answer a = {0};
     struct table t;
@@ -101,7 +101,7 @@ int cmd_offers(struct cli *c, struct call *call)
         return view_print(c, call->verb, &a);
     if (json_array_size(items) == 0)
         return 0;
-    table_init(&t, head);
+    table_init(&t, head, "<>>>>>>><<");
     json_array_foreach (items, i, o)
         offer_row(&t, o);
     table_print(&t, stdout, c->color);
@@ -112,7 +112,7 @@ int cmd_offers(struct cli *c, struct call *call)
 /* "card-second" → a quantity people read: 4h x 2 is beyond a text; base units stay exact. */
 static void print_lines(FILE *to, const json_t *lines)
 {
-    static const char *const head[] = {N_("FOR"), N_(">QUANTITY"), N_("UNIT"), N_(">AMOUNT"), NULL};
+    static const char *const head[] = {N_("FOR"), N_("QUANTITY"), N_("UNIT"), N_("AMOUNT"), NULL};
     struct table t;
     size_t i;
     json_t *o;
@@ -120,7 +120,7 @@ static void print_lines(FILE *to, const json_t *lines)
 
     if (json_array_size(lines) == 0)
         return;
-    table_init(&t, head);
+    table_init(&t, head, "<><>");
     json_array_foreach (lines, i, o) {
         text_money(json_object_get(o, "amount"), money, sizeof(money));
         table_add(&t, field_str(o, "sku"));

@@ -48,7 +48,7 @@ static void control_words(const struct remote *r, struct ssh_words *w, const cha
 int remote_open(struct remote *r, struct cli *c, const json_t *instance)
 {
     CLEANUP(ssh_words_fini) struct ssh_words w = {0};
-    const char *tmp = "/tmp/suanli-XXXXXX"; /* short: a socket's path has 108 bytes */
+    const char *run = getenv("XDG_RUNTIME_DIR");
     AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int e;
 
@@ -56,7 +56,9 @@ int remote_open(struct remote *r, struct cli *c, const json_t *instance)
     e = ssh_words_make(c, instance, &r->base);
     if (e)
         return e;
-    str_copy(r->folder, sizeof(r->folder), tmp);
+    /* short, for a socket's path has 108 bytes and ssh adds a few of its own */
+    if (!run || *run != '/' || !str_printf(r->folder, sizeof(r->folder), "%s/suanli-XXXXXX", run))
+        str_copy(r->folder, sizeof(r->folder), "/tmp/suanli-XXXXXX");
     if (!mkdtemp(r->folder))
         return 1;
     r->open = true;

@@ -4,16 +4,16 @@
 
 #include "cli/cli.h"
 
-void table_init(struct table *t, const char *const *head)
+void table_init(struct table *t, const char *const *head, const char *align)
 {
     *t = (struct table){0};
     while (head[t->columns]) {
         CHECK(t->columns < TABLE_COLUMNS_MAX);
-        t->right[t->columns] = *head[t->columns] == '>';
+        t->right[t->columns] = align[t->columns] == '>';
         t->columns++;
     }
     for (size_t i = 0; i < t->columns; i++)
-        table_add(t, tr(head[i] + t->right[i]));
+        table_add(t, tr(head[i]));
 }
 
 void table_add(struct table *t, const char *text)

@@ -15,8 +15,8 @@ struct table {
     size_t columns;
     bool right[TABLE_COLUMNS_MAX]; /* numbers stand right */
 };
-/* head: column names, a leading '>' makes a column stand right; NULL ends. */
-void table_init(struct table *t, const char *const *head);
+/* head: column names (catalogue keys), NULL ends; align: one letter a column, '>' stands right. */
+void table_init(struct table *t, const char *const *head, const char *align);
 void table_add(struct table *t, const char *text); /* next cell */
 void table_addf(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void table_print(const struct table *t, FILE *to, bool color);

@@ -141,6 +141,7 @@ static void view_list(struct cli *c, const char *schema, const json_t *items)
     const char *columns = columns_of(schema);
     char field[TABLE_COLUMNS_MAX][32], title[TABLE_COLUMNS_MAX][40];
     const char *head[TABLE_COLUMNS_MAX + 1] = {NULL};
+    char align[TABLE_COLUMNS_MAX + 1] = "";
     struct table t;
     size_t n = 0, i;
     json_t *item;
@@ -152,13 +153,12 @@ static void view_list(struct cli *c, const char *schema, const json_t *items)
     for (const char *p = columns ? columns : "id"; *p && n < TABLE_COLUMNS_MAX; n++) {
         size_t len = strcspn(p, " ");
         str_printf(field[n], sizeof(field[n]), "%.*s", (int)len, p);
-        title[n][0] = '>';
-        bool right = is_number(schema, field[n]);
-        column_title(field[n], title[n] + right, sizeof(title[n]) - right);
+        align[n] = is_number(schema, field[n]) ? '>' : '<';
+        column_title(field[n], title[n], sizeof(title[n]));
         head[n] = title[n];
         p += len + (p[len] == ' ');
     }
-    table_init(&t, head);
+    table_init(&t, head, align);
     json_array_foreach (items, i, item)
         list_row(&t, schema, field, item);
     table_print(&t, stdout, c->color);
@@ -217,7 +217,5 @@ int view_print(struct cli *c, const struct verb *verb, const struct answer *a)
         view_list(c, item, json_object_get(a->json, "items"));
     else if (a->json)
         view_object(c, verb->schema, a->json);
-    if (!c->json && field_is(a->json, "next_cursor"))
-        say(c, "%s", tr("There is more; --json gives next_cursor."));
     return 0;
 }
