@@ -1,6 +1,7 @@
 #include "app/ask.h"
 
 #include "app/core.h"
+#include "app/image_ref.h"
 #include "base/msg.h"
 #include "base/units.h"
 #include "domain/money.h"
@@ -245,5 +246,8 @@ enum err ask_image(struct op *op, struct image *ret_i)
 
     if (e == ERR_NOT_FOUND)
         return refusef(&op->why, ERR_IMAGE_NOT_FOUND, "name", "%s", name ? name : "(default)");
+    if (e == ERR_OK && image_is_ref(ret_i->digest))
+        return refusef(&op->why, ERR_UNAVAILABLE, "why", "image %s is being fetched for the first time",
+                       ret_i->name);
     return e;
 }

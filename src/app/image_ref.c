@@ -60,11 +60,11 @@ static enum err keep_error(struct op *op, const char *source, const json_t *erro
     return people_try(op, store_node_image_save(op->store, &n));
 }
 
-enum err image_resolved_take(struct op *op, const json_t *resolved, bool *ret_moved)
+enum err image_resolved_take(struct op *op, const json_t *resolved)
 {
     struct image_list list = {0};
+    bool moved = false;
 
-    *ret_moved = false;
     if (!json_is_array(resolved) || json_array_size(resolved) == 0)
         return ERR_OK;
     enum err e = people_try(op, store_image_list(op->store, &list));
@@ -80,9 +80,9 @@ enum err image_resolved_take(struct op *op, const json_t *resolved, bool *ret_mo
                 continue;
             memcpy(list.at[i].digest, digest, sizeof(list.at[i].digest));
             e = people_try(op, store_image_save(op->store, &list.at[i]));
-            *ret_moved = true;
+            moved = true;
         }
     }
     vec_fini(&list);
-    return e;
+    return e == ERR_OK && moved ? people_nodes_moved(op) : e;
 }

@@ -9,6 +9,6 @@ void image_ref_of(const char *source, char ret_digest[DIGEST_SIZE]); /* "ref:" +
 bool image_is_ref(const char *digest);
 /* For node_sync: writes "resolve":[…] of all sources that wait; adds nothing when there are none. */
 enum err image_resolve_write(struct op *op, struct json_writer *w);
-/* For node_sync: takes the request's "resolved" (NULL is fine); ret_moved: an image has its digest
- * now, so every node wants something else. Unknown sources and bad rows are passed over. */
-enum err image_resolved_take(struct op *op, const json_t *resolved, bool *ret_moved);
+/* For node_sync: takes the request's "resolved" (NULL is fine): those images have their digest
+ * now and the nodes were told. Unknown sources and bad rows are passed over. */
+enum err image_resolved_take(struct op *op, const json_t *resolved);

@@ -5,6 +5,7 @@
 #include <sodium.h>
 
 #include "app/core_int.h"
+#include "app/image_ref.h"
 #include "app/lifecycle.h"
 #include "app/outbox.h"
 #include "base/msg.h"
@@ -541,6 +542,7 @@ enum err op_node_sync(struct op *op)
     TRY(store_outbox_ack(op->store, r->node.id, get_i64(op->body, "seen", 0)));
     TRY(each_item(r, "disks", take_disk));
     TRY(each_item(r, "images", take_image));
+    TRY(image_resolved_take(op, json_object_get(r->body, "resolved")));
     TRY(each_lease(r, take_ready));
     TRY(take_slices(r));
     TRY(each_lease(r, take_evidence));

@@ -1,5 +1,6 @@
 /* What should be on a node: complete each time, read from what is committed. */
 #include "app/core_int.h"
+#include "app/image_ref.h"
 #include "app/lifecycle.h"
 #include "app/node_sync.h"
 #include "app/outbox.h"
@@ -158,7 +159,7 @@ static enum err write_images(struct op *op)
 
     json_array_begin(&op->out, "images");
     for (size_t n = 0; n < images.len; n++) {
-        bool again = false;
+        bool again = image_is_ref(images.at[n].digest); /* asked for in "resolve" */
 
         for (size_t k = 0; k < n; k++)
             again |= str_eq(images.at[k].digest, images.at[n].digest);
@@ -219,6 +220,8 @@ enum err node_want_write(struct op *op)
         e = write_node_disks(op, node);
     if (e == ERR_OK)
         e = write_images(op);
+    if (e == ERR_OK)
+        e = image_resolve_write(op, &op->out);
     write_kill(op, &box);
     vec_fini(&box);
     TRY(e);

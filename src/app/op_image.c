@@ -74,7 +74,7 @@ enum err op_image_list(struct op *op)
     return e == ERR_OK ? page_close(op, &page) : e;
 }
 
-static enum err bump_nodes(struct op *op)
+enum err people_nodes_moved(struct op *op)
 {
     struct node_list nodes = {0};
 
@@ -152,7 +152,7 @@ enum err op_image_add(struct op *op)
     if (i.is_default)
         TRY(clear_default(op));
     TRY(people_try(op, store_image_save(op->store, &i)));
-    TRY(bump_nodes(op));
+    TRY(people_nodes_moved(op));
     return write_image(op, &i);
 }
 
@@ -165,7 +165,7 @@ enum err op_image_remove(struct op *op)
         return people_not_found(op, "image", op->path_arg[0], "image ls");
     TRY(people_try(op, e));
     TRY(people_try(op, store_image_remove(op->store, i.name)));
-    TRY(bump_nodes(op));
+    TRY(people_nodes_moved(op));
     json_object_begin(&op->out, NULL);
     json_object_finish(&op->out);
     return ERR_OK;

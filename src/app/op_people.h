@@ -17,6 +17,9 @@ const char *people_arg(const struct op *op, const char *name, const char *def);
  * nodes with a live lease of such a project are told. */
 enum err people_keys_moved(struct op *op, const struct id *project);
 
+/* Every node wants something else now. */
+enum err people_nodes_moved(struct op *op);
+
 /* One page of a list that is read whole: page_open, page_takes for each item, page_close. */
 struct page {
     int64_t limit, taken;
