@@ -247,7 +247,7 @@ enum err ask_image(struct op *op, struct image *ret_i)
     if (e == ERR_NOT_FOUND)
         return refusef(&op->why, ERR_IMAGE_NOT_FOUND, "name", "%s", name ? name : "(default)");
     if (e == ERR_OK && image_is_ref(ret_i->digest))
-        return refusef(&op->why, ERR_UNAVAILABLE, "why", "image %s is being fetched for the first time",
-                       ret_i->name);
+        return refusef(&op->why, ERR_UNAVAILABLE, "why",
+                       "image %s is being fetched for the first time", ret_i->name);
     return e;
 }
