@@ -52,7 +52,8 @@ struct tape_test {
     tape_law *law;
     unsigned share; /* percent of the cases; 0 means 100: slow laws take fewer */
 };
-/* Main of a property test: TAP on stdout. Options: --long (1,000,000 cases), --cases N, --seed N,
+/* Main of a property test: TAP on stdout. Options: --long (1,000,000 cases; so does
+ * SUANLI_LONG in the environment), --cases N, --seed N,
  * --only NAME, --replay NAME CHOICE... Default: 20,000 cases of a fixed seed and 2,000 of a new
  * one, which is printed. */
 int tape_main(const struct tape_test *tests, size_t n, int argc, char **argv);
