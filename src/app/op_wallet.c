@@ -106,7 +106,7 @@ enum err op_topup(struct op *op)
     struct books b;
     int64_t u;
 
-    TRY(store_project_lookup(op->store, op->path_arg[0], &p, &op->why));
+    TRY(store_project_lookup(op->store, people_arg(op, "project", ""), &p, &op->why));
     (void)str_copy(op->object, sizeof(op->object), p.name);
     TRY(books_open(op->store, op->now, p.id, &b, &op->why));
     TRY(money_arg(op, "amount", b.ccy, &u));
