@@ -45,7 +45,8 @@ enum err image_remove(const struct node_paths *p, const char *digest, struct ref
 /* Read-only lower at the folder `target`, owners shifted by userns_fd. */
 enum err image_mount(const struct node_paths *p, const char *digest, int userns_fd,
                      const char *target, struct refusal *why);
-/* Image config (env, argv, labels) kept from import; JSON text, at most 64 KiB; owned by caller. */
+/* Image config kept from import; JSON text, at most 64 KiB; owned by caller: {"env":["K=V"],
+ * "argv":["…"],"workdir":"/","user":"…","labels":{},"architecture":"amd64","os":"linux"}. */
 enum err image_config(const struct node_paths *p, const char *digest, char **ret_json,
                       struct refusal *why);
 

@@ -44,6 +44,19 @@ static enum err image_path(const struct node_paths *p, const char *digest, const
     return ERR_OK;
 }
 
+static enum err shared_path(const struct node_paths *p, const char *digest, char ret_path[PATH_MAX],
+                            struct refusal *why)
+{
+    char folder[PATH_MAX];
+
+    if (!paths_digest_ok(digest))
+        return refusef(why, ERR_VALIDATION, "field", "digest");
+    CHECK(str_printf(folder, sizeof(folder), "%s/images", p->run));
+    TRY(sys_dir_ensure(folder, 0700, 0, 0, why));
+    CHECK(str_printf(ret_path, PATH_MAX, "%s/images/%s", p->run, digest + 7));
+    return ERR_OK;
+}
+
 static enum err import_path(const struct node_paths *p, const char *digest, char ret_path[PATH_MAX],
                             struct refusal *why)
 {
@@ -295,7 +308,7 @@ enum err image_remove(const struct node_paths *p, const char *digest, struct ref
     char path[PATH_MAX];
 
     sys_clear(why);
-    TRY(image_path(p, digest, "mnt", path, why));
+    TRY(shared_path(p, digest, path, why));
     if (sys_is_mount(path)) {
         if (mounts_of(path) > 0)
             return sys_refuse(why, ERR_IN_USE, "what", "image", "name", digest, "by", "a lease",
@@ -339,7 +352,7 @@ enum err image_mount(const struct node_paths *p, const char *digest, int userns_
 
     sys_clear(why);
     TRY(image_path(p, digest, "erofs", path, why));
-    TRY(image_path(p, digest, "mnt", base, why));
+    TRY(shared_path(p, digest, base, why));
     if (!image_ready(p, digest, &st))
         return refusef(why, ERR_IMAGE_NOT_FOUND, "name", "%s", digest);
     if (sys_is_mount(target))

@@ -2,7 +2,7 @@
  *
  *   IMAGES/<hex>.erofs   the image, read-only, owners 0-based; exists only when whole
  *   IMAGES/<hex>.json    what the node needs of its config
- *   IMAGES/<hex>.mnt     one mount shared by all leases of it (their page cache is one), on demand
+ *   RUN/images/<hex>     one mount shared by all leases of it (their page cache is one), on demand
  *   IMAGES/.import-<hex> an import under way, or what a crash left of one
  *
  * Limits of an import are image_limits (unpack.h). The importing process parses nothing: it copies

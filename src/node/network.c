@@ -95,7 +95,7 @@ static bool is_ns(const char *path)
 
 static void pin_path(const struct node_paths *p, char *buf, size_t size)
 {
-    CHECK(str_printf(buf, size, "%s/netns", p->priv));
+    CHECK(str_printf(buf, size, "%s/network/netns", p->run));
 }
 
 static void holder_path(const struct node_paths *p, char *buf, size_t size)
@@ -217,6 +217,8 @@ static enum err node_ns_ensure(const struct node_paths *p, struct refusal *why)
     AUTO_CLOSE int fd = -1;
     int holder = holder_find(p);
 
+    CHECK(str_printf(pin, sizeof(pin), "%s/network", p->run));
+    TRY(sys_dir_ensure(pin, 0700, 0, 0, why));
     pin_path(p, pin, sizeof(pin));
     if (is_ns(pin) && holder)
         return ERR_OK;

@@ -4,8 +4,8 @@
  *   link (base+size-3) ── up0 (base+size-2) · br0 (base+1) ── g<address> ── eth0 (address/32)
  *
  * The node namespace is held by a process of its own, so that it outlives the helper; its pin
- * PRIV/netns is only this mount namespace's handle. MACs follow from addresses and neighbours are
- * set for ever, so nothing waits for ARP and nothing can be stale. */
+ * RUN/network/netns is only this mount namespace's handle. MACs follow from addresses and
+ * neighbours are set for ever, so nothing waits for ARP and nothing can be stale. */
 #pragma once
 
 #include "node/netlink.h"

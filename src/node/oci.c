@@ -345,17 +345,40 @@ static enum err folders_ensure(struct refusal *why)
     return ERR_OK;
 }
 
-/* What the node needs of the config, small and without its history. */
+static void strings_add(json_t *to, const json_t *list)
+{
+    const json_t *v;
+    size_t i;
+
+    json_array_foreach(list, i, v)
+    {
+        if (json_is_string(v))
+            json_array_append(to, (json_t *)v);
+    }
+}
+
+/* What the node needs of the config, small, without its history, under the node's own names:
+ * architecture, os, env, argv (entry point and command), workdir, user, labels. */
 static enum err config_write(const struct oci_image *im, struct refusal *why)
 {
+    static const char *const same[][2] = {
+        {"WorkingDir", "workdir"}, {"User", "user"}, {"Labels", "labels"}};
+    const json_t *from = json_object_get(im->config, "config");
     AUTO_JSON json_t *keep = json_object();
-    static const char *const keys[] = {"architecture", "os", "created", "config"};
+    json_t *env = json_array(), *argv = json_array(), *v;
 
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        json_t *v = json_object_get(im->config, keys[i]);
-        if (v)
-            json_object_set(keep, keys[i], v);
-    }
+    strings_add(env, json_object_get(from, "Env"));
+    strings_add(argv, json_object_get(from, "Entrypoint"));
+    strings_add(argv, json_object_get(from, "Cmd"));
+    json_object_set_new(keep, "env", env);
+    json_object_set_new(keep, "argv", argv);
+    for (size_t i = 0; i < ARRAY_LEN(same); i++)
+        if ((v = json_object_get(from, same[i][0])))
+            json_object_set(keep, same[i][1], v);
+    if ((v = json_object_get(im->config, "architecture")))
+        json_object_set(keep, "architecture", v);
+    if ((v = json_object_get(im->config, "os")))
+        json_object_set(keep, "os", v);
     AUTO_FREE char *text = json_dumps(keep, JSON_COMPACT);
     CHECK(text);
     if (strlen(text) >= IMAGE_CONFIG_MAX)

@@ -34,7 +34,7 @@ bool paths_name_ok(const char *name)
 enum err paths_init(const char *state, uid_t agent_uid, gid_t agent_gid,
                     struct node_paths *ret_paths, struct refusal *why)
 {
-    struct node_paths p;
+    struct node_paths p = {0};
     char agent[280];
 
     if (state[0] != '/' || !str_copy(p.state, sizeof(p.state), state) || strlen(state) > 200)

@@ -6,7 +6,8 @@
 #include "node/drivers.h"
 
 /* Makes what is missing and sets owners and modes. state: absolute, exists or its parent does.
- * The agent's user owns STATE/agent; everything else is root's. */
+ * The agent's user owns STATE/agent; everything else is root's. run and tag are not set here: they
+ * are the configuration's. */
 enum err paths_init(const char *state, uid_t agent_uid, gid_t agent_gid,
                     struct node_paths *ret_paths, struct refusal *why);
 /* An id of ours: letters, '_', letters and digits; nothing that could leave a folder. */

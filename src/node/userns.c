@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,7 +44,8 @@ static enum err table_load(const struct node_paths *p, struct range_table *t, st
     char path[PATH_MAX];
     AUTO_FREE char *text = mem_alloc(TABLE_BYTES_MAX);
 
-    *t = (struct range_table){.last = -1};
+    /* Two nodes on one machine begin far from each other. */
+    *t = (struct range_table){.last = (int64_t)strtoul(p->tag, NULL, 16) % USERNS_SLOTS};
     table_path(p, path, sizeof(path));
     if (sys_read_small(path, text, TABLE_BYTES_MAX) < 0)
         return access(path, F_OK) == 0 ? sys_fail(why, path) : ERR_OK;

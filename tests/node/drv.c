@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -192,6 +193,9 @@ int main(int argc, char **argv)
 
     CHECK(argc >= 3);
     enum err e = paths_init(argv[1], 0, 0, &paths, &why);
+    CHECK(str_printf(paths.run, sizeof(paths.run), "%s/run", argv[1]) &&
+          str_copy(paths.tag, sizeof(paths.tag), "00000000"));
+    (void)!mkdir(paths.run, 0711);
     argc -= 2;
     argv += 2;
     if (e == ERR_OK && str_starts(argv[0], "range-"))

@@ -131,6 +131,20 @@ static void agent_kill(void)
     say("agent_killed", "", "");
 }
 
+/* Nobody asked it to. */
+static void agent_died(void)
+{
+    int status = 0;
+    char extra[48];
+
+    waitpid(agent, &status, 0);
+    agent = 0;
+    close(priv_fd);
+    priv_fd = -1;
+    (void)str_printf(extra, sizeof(extra), ",\"status\":%d", status);
+    say("agent_died", "", extra);
+}
+
 static void attach(const struct guest *g, uint32_t state)
 {
     struct disk *d = disk_find(g->spec.system_disk.s);
@@ -391,7 +405,7 @@ static void serve(void)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        agent_kill();
+        agent_died();
         return;
     }
     if (kill_at >= 0 && kill_at-- == 0) {

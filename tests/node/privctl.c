@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "node/privmsg.h"
+#include "node/gpu.h"
 
 static struct priv_req req = {.version = PRIV_VERSION, .serial = 1};
 static struct priv_rep rep;
@@ -197,11 +197,27 @@ static void answer_print(void)
     }
 }
 
+/* The UUIDs of simulated cards: privctl --cards SPEC SEED */
+static int cards_print(const char *spec, const char *seed)
+{
+    static struct gpu_list list;
+    struct gpu *g;
+
+    if (gpu_open(spec, seed, "", &g, NULL) != ERR_OK || gpu_read(g, &list, NULL) != ERR_OK)
+        return 1;
+    for (size_t i = 0; i < list.count; i++)
+        printf("%s\n", list.at[i].uuid);
+    gpu_close(g);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int size = 1 << 18, fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
+    if (argc == 4 && str_eq(argv[1], "--cards"))
+        return cards_print(argv[2], argv[3]);
     if (argc < 3 || !str_copy(a.sun_path, sizeof(a.sun_path), argv[1]))
         return 2;
     for (size_t i = 0; i < ARRAY_LEN(ops); i++)

@@ -524,6 +524,7 @@ def main():
         name = test.__name__.replace("_", " ")
         try:
             test(r)
+            assert not r.seen("agent_died"), r.seen("agent_died")
             print(f"ok {i} - {name}", flush=True)
         except Exception as e:
             failed = True

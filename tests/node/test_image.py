@@ -120,7 +120,7 @@ def test_import_and_mount():
     drv(state, "image-import", digest, name, want="ok")
     assert drv(state, "image-stat", digest).state == "ready"
     assert os.stat(f"{state}/priv/images/{digest[7:]}.erofs").st_uid == 0
-    assert '"Env":["A=b"]' in drv(state, "image-config", digest).json
+    assert '"env":["A=b"],"argv":["sh"]' in drv(state, "image-config", digest).json
     for lease, at in ((L1, "m1"), (L2, "m2")):
         base = drv(state, "range-take", lease).base
         root = f"{rig.tmp}/{at}"

@@ -256,7 +256,7 @@ while c.recv(10): c.sendall(b'pong')
     net("init")
     time.sleep(0.3)
     # as after kill -9 of the helper: the pin of its mount namespace is gone, the holder lives
-    sh(["umount", f"{state}/priv/netns"])
+    sh(["umount", f"{state}/run/network/netns"])
     net("init")
     net("create", A, 10, pin(A))
     assert ask(None, "127.0.0.1", 20001)[0] != "!"
@@ -275,7 +275,7 @@ def test_remove():
     net("remove", A, 10, pin(A))
     assert not os.path.exists(pin(A))
     assert ask(None, "127.0.0.1", 20001).startswith("!")
-    assert ADDR[A] not in sh("nft list ruleset") + inside(f"{state}/priv/netns", "nft list ruleset; ip neigh; ip link").stdout
+    assert ADDR[A] not in sh("nft list ruleset") + inside(f"{state}/run/network/netns", "nft list ruleset; ip neigh; ip link").stdout
     net("create", "lea_cccccccccccccc", 10, pin("lea_cccccccccccccc"))
     serve(pin("lea_cccccccccccccc"), 22)
     net("ports", "lea_cccccccccccccc", 10, 22, 20001, 0)
@@ -310,7 +310,7 @@ def test_host_untouched_and_fini():
         p.wait()
     net("fini")
     assert re.findall(r"^table (.*) {", sh("nft list ruleset"), re.M) == ["ip other"]
-    assert LINK not in sh("ip link") and not os.path.exists(f"{state}/priv/netns")
+    assert LINK not in sh("ip link") and not os.path.exists(f"{state}/run/network/netns")
 
 
 rig.main(globals())
