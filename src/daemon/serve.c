@@ -8,6 +8,7 @@
 #include "app/problem.h"
 #include "base/log.h"
 #include "base/msg.h"
+#include "daemon/prices.h"
 #include "daemon/serve_int.h"
 #include "net/tls.h"
 
@@ -327,6 +328,8 @@ static enum err start_core(struct serve *s, struct refusal *why)
 
     TRY(init_books(s, why));
     TRY(core_init(&s->core, s->store, &k, id_maker_system(), &now, why));
+    if (s->config.prices[0])
+        TRY(prices_load_file(s->core, s->store, s->config.prices, &now, why));
     atomic_store(&s->core_beat_ms, now.boot_ms);
     return ERR_OK;
 }

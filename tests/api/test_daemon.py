@@ -21,6 +21,29 @@ tap.ok(p.returncode == 2 and "tls_cert" in p.stderr, "plain HTTP beyond loopback
 for args in ([], ["-c"], ["--nonsense"], ["restore", "-c", "x"], ["dance", "-c", "x"]):
     tap.equal(d.tool(*args).returncode, 2, f"usage: {' '.join(args) or 'nothing'}")
 
+# --- first prices ----------------------------------------------------------------------------------
+e = Daemon(start=False)
+with open(e.path("prices"), "w") as f:
+    f.write("# first prices\ngpu.RTX 4090   1.98 hour\ncpu.seat 0.12 hour # cores\n\ndisk 0.02 GiB-day\n")
+e.write_config(prices=e.path("prices"))
+e.start()
+token = e.login(e.admin_code())
+prices = {p["sku"]: p["price"]["amount"] for p in e.must("GET", "/v1/admin/prices", token=token)["items"]}
+tap.equal({k: float(v) for k, v in prices.items()}, {"gpu.RTX 4090": 1.98, "cpu.seat": 0.12, "disk": 0.02},
+          "first prices come from a file")
+e.stop()
+with open(e.path("prices"), "a") as f:
+    f.write("nonsense\n")
+e.start()
+tap.equal(len(e.must("GET", "/v1/admin/prices", token=token)["items"]), 3, "which is not read when there are some")
+e.stop()
+f = Daemon(start=False)
+with open(f.path("prices"), "w") as h:
+    h.write("disk 0.02 GiB-day\ndisk x GiB-day\n")
+f.write_config(prices=f.path("prices"))
+p = f.tool("-c", f.path("suanlid.conf"))
+tap.ok(p.returncode == 2 and "prices:2" in p.stderr, "a mistake in it names its line", p)
+
 # --- start, lock -----------------------------------------------------------------------------------
 code = d.admin_code()
 tap.ok(code, "admin-code works before the first start")
