@@ -86,6 +86,7 @@ enum err agent_hello(struct agent *a, struct refusal *why);
 void agent_look(struct agent *a, utime_t now);
 utime_t agent_look_due(const struct agent *a, utime_t now); /* when the next look is wanted */
 bool agent_cards_ok(const struct agent *a, const struct want_lease *w);
+void agent_disks_look_again(struct agent *a, const struct lease_row *l);
 void agent_cards_read(struct agent *a, utime_t now);
 
 /* agent_act.c */

@@ -125,6 +125,17 @@ static void guest_fill(struct agent *a, struct lease_row *l, const struct priv_r
         (void)str_printf(l->host_key, sizeof(l->host_key), "%.255s", rep->guest.host_key);
 }
 
+void agent_disks_look_again(struct agent *a, const struct lease_row *l)
+{
+    struct disk_row *d = book_disk(&a->book, l->want.system_disk);
+
+    if (d != NULL)
+        d->seen_at = 0;
+    for (uint32_t i = 0; i < l->want.data_count; i++)
+        if ((d = book_disk(&a->book, l->want.data[i].disk)) != NULL)
+            d->seen_at = 0;
+}
+
 static void lease_look(struct agent *a, struct lease_row *l, utime_t now)
 {
     struct priv_rep rep;
@@ -144,6 +155,7 @@ static void lease_look(struct agent *a, struct lease_row *l, utime_t now)
     if (l->phase == REC_ENDED && !l->cleaned && l->guest == REC_GUEST_NONE) {
         l->cleaned = true;
         book_lease_save(&a->book, l);
+        agent_disks_look_again(a, l); /* they are let go now */
         a->urgent = true;
     }
 }
@@ -202,22 +214,28 @@ static bool disk_order_done(const struct disk_row *d)
     return true;
 }
 
+static bool disk_as_wanted(const struct disk_row *d)
+{
+    if (d->want.want == REC_DISK_GONE)
+        return d->state == REC_DISK_ERASED;
+    return d->state != REC_DISK_NONE && d->state != REC_DISK_BROKEN &&
+           d->size_mib >= d->want.size_mib;
+}
+
 /* failed: the error of the last attempt, as the helper remembers it. */
 static void disk_order_settle(struct agent *a, struct disk_row *d, enum err failed,
                               const struct refusal *why)
 {
-    if (disk_order_done(d)) {
-        if (d->order != DISK_ORDER_NONE)
-            a->urgent = true;
-        d->order = DISK_ORDER_NONE;
-        if (failed == ERR_OK) {
-            d->failures = 0;
-            (void)refuse(&d->why, ERR_OK);
+    if (failed == ERR_OK) {
+        /* Done, by whichever try; that a failed one is not remembered there clears nothing. */
+        if (!disk_order_done(d) || (d->order == DISK_ORDER_NONE && !disk_as_wanted(d)))
             return;
-        }
-    }
-    if (failed == ERR_OK)
+        a->urgent = a->urgent || d->order != DISK_ORDER_NONE;
+        d->order = DISK_ORDER_NONE;
+        d->failures = 0;
+        (void)refuse(&d->why, ERR_OK);
         return;
+    }
     if (d->order != DISK_ORDER_NONE || d->why.code == ERR_OK) {
         d->why = *why;
         a->urgent = true;

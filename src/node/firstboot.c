@@ -89,7 +89,7 @@ static int64_t smallest(const char *base, char *path, const char *file)
     }
 }
 
-static int64_t memory_measure(int pid)
+static int64_t memory_measure(const struct agent *a, int pid)
 {
     char path[300];
     int64_t bytes = UNKNOWN;
@@ -98,7 +98,8 @@ static int64_t memory_measure(int pid)
         bytes = smallest("memory", path, "memory.limit_in_bytes");
     else if (cgroup_path(pid, "", path, sizeof(path)))
         bytes = smallest("", path, "memory.max");
-    return bytes < 0 ? UNKNOWN : bytes >> 20;
+    /* No limit at all is the whole machine. */
+    return bytes < 0 ? UNKNOWN : MIN(bytes >> 20, a->memory_mib);
 }
 
 static int64_t cpu_measure(int pid)
@@ -151,7 +152,7 @@ static bool disks_as_paid(struct agent *a, const struct lease_row *l)
 static struct measured measure(struct agent *a, const struct lease_row *l)
 {
     const struct want_lease *w = &l->want;
-    struct measured m = {.memory_mib = memory_measure(l->pid), .cpu_milli = cpu_measure(l->pid)};
+    struct measured m = {.memory_mib = memory_measure(a, l->pid), .cpu_milli = cpu_measure(l->pid)};
 
     for (uint32_t i = 0; i < w->gpu_count; i++)
         if (card_as_paid(w, gpu_find(&a->cards, w->gpus[i])))
@@ -280,7 +281,7 @@ void firstboot_report(struct agent *a, struct lease_row *l)
     struct priv_req req = {.lease = l->want.lease};
     struct priv_rep rep;
     struct refusal why;
-    AUTO_STRBUF struct strbuf out;
+    AUTO_STRBUF struct strbuf out = {0};
     struct measured m = measure(a, l);
 
     free(l->report);

@@ -56,7 +56,7 @@ void watch_notice(struct agent *a, struct lease_row *l, const char *text)
 static void notice_both(struct agent *a, struct lease_row *l, const char *english, const char *x,
                         const char *y)
 {
-    AUTO_STRBUF struct strbuf out;
+    AUTO_STRBUF struct strbuf out = {0};
 
     strbuf_init(&out, 2048);
     fill(&out, msg_tr(LANG_ZH, english), x, y);
@@ -226,7 +226,7 @@ static void disks_warn(struct agent *a, struct lease_row *l)
 
 static void log_pump(struct agent *a, struct lease_row *l)
 {
-    AUTO_STRBUF struct strbuf out;
+    AUTO_STRBUF struct strbuf out = {0};
     uint64_t from = l->log_from;
 
     if (!l->want.want_logs || l->log_data != NULL)
@@ -266,6 +266,7 @@ void watch_begin(struct agent *a, struct lease_row *l)
     l->cards_ok = agent_cards_ok(a, &l->want);
     meter_begin(&l->meter, l->adopted ? now : l->ready, now - agent_mono(), l->cards_ok);
     memset(&l->idle, 0, sizeof(l->idle));
+    agent_disks_look_again(a, l);
     firstboot_report(a, l);
     book_lease_save(&a->book, l);
     a->urgent = true;
