@@ -115,6 +115,8 @@ static void the_start_gate_wants_an_hour_of_compute_and_a_day_of_disk(void **sta
                               "is available.");
     assert_int_equal(term_gate(w, 2, 60, money_of(924000, cny), &need, &why), ERR_OK);
     assert_int_equal(need, 60000 + 864000); /* the whole time is shorter than an hour */
+    assert_int_equal(term_gate(w, 2, 7200, money_of(4464000, cny), &need, &why), ERR_OK);
+    assert_int_equal(need, 3600000 + 864000); /* and never more than one */
 }
 
 static void funding_takes_sources_in_order(void **state)

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""P16: each planted mistake in the money path must be found by a golden row, a law or a unit test.
+
+mutants.py BUILD: compiles one changed file at a time with the build's own flags, links the money
+tests against it and runs them until one fails. Prints TAP."""
+import json, os, shlex, subprocess, sys, tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(sys.argv[1])
+D = "src/domain/"
+# (file, what stands there, what the mistake makes of it, what the mistake is)
+MUTANTS = [
+    (D + "rate.c", "u = tier_sum(r, q) / (uint64_t)r->d;",
+     "u = (tier_sum(r, q) + (uint64_t)r->d / 2) / (uint64_t)r->d;", "rating rounds instead of flooring"),
+    (D + "rate.c", "*ret_u = after - before;", "(void)before; (void)after; return rate_total(r, b - a, ret_u);",
+     "each slice is floored alone"),
+    (D + "rate.c", "(((wide)budget_u + 1) * (uint64_t)r->d - 1)", "((wide)budget_u * (uint64_t)r->d)",
+     "affordable seconds lose the last one"),
+    (D + "rate.c", "wide rest = MIN(tier_sum(r, q % r->cap_qty) / (uint64_t)r->d, (wide)r->cap_u);",
+     "wide rest = tier_sum(r, q % r->cap_qty) / (uint64_t)r->d;", "the cap forgets the last day"),
+    (D + "rate.c", "if (u > INT64_MAX)", "if (u > (wide)INT64_MAX * 2)", "an overflow goes unseen"),
+    (D + "money.c", "if (product % d < 0)", "if (product % d > 0)", "negative quotients round up"),
+    (D + "money.c", "} else if (*s != '0') {", "} else if (*s == 'x') {", "a seventh decimal is dropped"),
+    (D + "meter.c", "return same ? METER_DUPLICATE : METER_CONFLICT;", "(void)same; return METER_DUPLICATE;",
+     "another payload under a known key passes as a repeat"),
+    (D + "meter.c", "if (!known)", "if (true || !known)", "the key check is dropped"),
+    (D + "meter.c", "ret_gain->from_s = *cursor_s;", "ret_gain->from_s = s->t0_s;",
+     "overlapping seconds are billed twice"),
+    (D + "meter.c", "if (s->t0_s > *cursor_s) {", "if (false && s->t0_s > *cursor_s) {", "a gap is billed over"),
+    (D + "meter.c", "if (s->voided)", "if (false && s->voided)", "void seconds are billed"),
+    (D + "meter.c", "+ (ready_ms % MS_PER_S != 0)", "", "the first second is rounded down"),
+    (D + "meter.c", "MIN(node_delta_ms, own_delta_ms + METER_TOLERANCE_MS)", "node_delta_ms",
+     "the node's word is taken"),
+    (D + "meter.c", "[INSTANCE_UNREACHABLE] = {false, false, FREE, FREE}",
+     "[INSTANCE_UNREACHABLE] = {true, false, FREE, METER_DISK}", "an unreachable node goes on charging"),
+    (D + "term.c", "if (s < t.length_s) {\n            t.length_s = s;\n            t.limit = TERM_BY_BUDGET;",
+     "if (s < t.length_s) {\n            t.limit = TERM_BY_BUDGET;", "a budget does not shorten the term"),
+    (D + "term.c", "if (used_u < 0 || used_u > hold_u)", "if (used_u < 0)", "more is posted than was held"),
+    (D + "term.c", "MIN(whole_s, TERM_GATE_COMPUTE_S)", "whole_s", "the gate wants the whole time"),
+    (D + "budget.c", "__builtin_add_overflow(b->posted_u, b->pending_u, &committed)",
+     "__builtin_add_overflow(b->posted_u, 0, &committed)", "a budget forgets what is held"),
+    (D + "ledger.c", "if (!pending && overdrawn(dr)) {", "if (false && overdrawn(dr)) {", "overdrafts pass"),
+    (D + "ledger.c", "*ret_pending = -hold;\n        return;\n    case LEDGER_VOID:",
+     "*ret_pending = -t->amount;\n        return;\n    case LEDGER_VOID:", "the rest of a hold stays held"),
+    (D + "ledger.c", "if (resolves(v->existing, v->existing_count, t->pending) ||",
+     "if (false ||", "a hold is resolved twice"),
+    (D + "ledger.c", "while (i-- > 0)\n                take_back", "while (false)\n                take_back",
+     "half a group stays"),
+    (D + "ledger.c", "if (known > 0 && known < n)", "if (false && known < n)", "half a group is replayed"),
+    (D + "ledger.c", "if (memcmp(a, b, sizeof(a)) != 0)", "if (false)", "another content under a known id passes"),
+    (D + "ledger.c", "add_i64(&h, t->booked_ms);", "", "the chain does not cover the booking time"),
+    (D + "ledger_check.c", "return broken(why, \"I2\", stored->id,", "(void)broken(why, \"I2\", stored->id,",
+     "the proof does not look at balances"),
+    (D + "ledger_check.c", "memcmp(t->hash, hash, LEDGER_HASH_SIZE) != 0", "false", "the proof does not look at the chain"),
+    (D + "price.c", "if (!rate_rises(&cur->rate, &j->rate))", "if (false)", "a cut waits for notice"),
+    (D + "price.c", "return MAX(noticed, j->valid_from_s);", "return j->valid_from_s;", "a rise binds at once"),
+    (D + "price.c", "if (bid.d > 0 && cheaper(bid, part.price))", "if (false)", "the bid is no cap"),
+    (D + "calendar.c", "c.day = MIN(c.day, calendar_month_days(c.year, c.month));",
+     "c.day = MIN(c.day, 28);", "the anchor is not kept"),
+    (D + "zone.c", "if (passed == z->time_count && z->has_rule)", "if (false)", "the footer's rule is ignored"),
+    (D + "zone.c", "t_s >= start && t_s < finish", "t_s > start && t_s < finish", "summer time a second late"),
+    (D + "bill.c", "return x->remainder > y->remainder ? -1 : 1;", "return x->remainder < y->remainder ? -1 : 1;",
+     "the smallest remainder gets the rest"),
+    (D + "bill.c", "give_rest(scratch, n, t.payable_minor - floors, ret_minor);", "(void)floors;",
+     "printed lines do not add up"),
+    (D + "bill.c", "if (received_s >= closed_s) {", "if (false) {", "a closed month is changed"),
+    (D + "tax.c", "+ (uint64_t)d) / (2 *", ") / (2 *", "tax is floored"),
+    (D + "tax.c", "g.tax_minor = g.gross_minor - g.net_minor;",
+     "TRY(tax_half_up(g.net_minor, rate.n, rate.d, &g.tax_minor));", "inclusive tax is rounded on its own"),
+    (D + "voucher.c", "v[i].expires_s <= at_s ||", "", "an expired voucher pays"),
+    (D + "voucher.c", "return a_deducts > b_deducts;", "return a_deducts < b_deducts;", "the order of vouchers turns"),
+    (D + "voucher.c", "|| !voucher_covers(&v[i], meter)", "", "scopes are ignored"),
+    (D + "refund.c", "MIN(paid.voucher_u, consumed_u)", "0", "vouchers are refunded"),
+    (D + "refund.c", "c.consumed_u = MIN(sum, paid_u);", "c.consumed_u = sum;", "a clawback passes what was paid"),
+    (D + "payout.c", "*ret_carried_u = pays ? 0 : due;", "*ret_carried_u = 0;", "what is below the threshold is lost"),
+    (D + "payout.c", "TRY(payout_total(shares, n, b_u, after));",
+     "TRY(payout_total(shares, n, b_u > a_u ? b_u - a_u : 0, after));\n    memset(before, 0, sizeof(before));",
+     "shares are floored slice by slice"),
+]
+TESTS = [("tests/golden/test_golden", ["tests/golden/billing.tsv", "tests/golden/extra.tsv"])] + \
+        [(f"tests/unit/test_{t}", []) for t in ("money", "ledger", "term", "bill", "calendar")] + \
+        [(f"tests/prop/prop_{t}", ["--cases", "1500", "--seed", "1"]) for t in ("money", "bill", "ledger", "calendar")]
+
+commands = {os.path.relpath(os.path.join(c["directory"], c["file"]), ROOT): c
+            for c in json.load(open(os.path.join(BUILD, "compile_commands.json")))}
+
+def compile_mutant(path, text, folder):
+    name = os.path.join(folder, "mutant.c")
+    with open(name, "w") as f:
+        f.write(text)
+    c = commands[path]
+    args, out, skip = [], [], False
+    words = shlex.split(c["command"])
+    for i, w in enumerate(words):
+        if skip:
+            skip = False
+        elif w in ("-o", "-MF", "-MQ"):
+            skip = True
+        elif w not in ("-MD", "-c", "-Werror", "ccache") and not w.endswith(".c"):
+            args.append(w)
+    obj = os.path.join(folder, "mutant.o")
+    subprocess.run(args + ["-w", "-c", name, "-o", obj], check=True, cwd=c["directory"])
+    return obj
+
+def link(test, obj, folder):
+    """The mutant comes before the archives, so its symbols win and the original is not drawn in."""
+    objects = [os.path.join(r, f) for r, _, fs in os.walk(os.path.join(BUILD, test + ".p"))
+               for f in fs if f.endswith(".o")]
+    libs = [os.path.join(BUILD, p) for p in ("tests/golden/libgolden.a", "tests/prop/libtape.a",
+                                             "src/domain/libdomain.a", "src/base/libbase.a")]
+    exe = os.path.join(folder, os.path.basename(test))
+    flags = [f for f in shlex.split(commands[D + "money.c"]["command"]) if f.startswith("-fsanitize")]
+    subprocess.run(["cc", "-o", exe] + flags + objects + [obj, "-Wl,--start-group"] + libs +
+                   ["-Wl,--end-group", "-ljansson", "-lcmocka", "-lgmp", "-lm"], check=True)
+    return exe
+
+def killed_by(obj, folder):
+    for test, args in TESTS:
+        exe = link(test, obj, folder)
+        try:
+            r = subprocess.run([exe] + args, cwd=ROOT, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, timeout=120)
+        except subprocess.TimeoutExpired:
+            return os.path.basename(test) + " (never ended)"
+        if r.returncode != 0:
+            return os.path.basename(test)
+    return None
+
+def main():
+    print(f"1..{len(MUTANTS) + 1}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = D + "rate.c"
+        found = killed_by(compile_mutant(path, open(os.path.join(ROOT, path)).read(), folder), folder)
+        print(f"{'not ok' if found else 'ok'} 1 - without a mistake nothing is found" + (f": {found}" if found else ""))
+    for n, (path, old, new, what) in enumerate(MUTANTS, 2):
+        text = open(os.path.join(ROOT, path)).read()
+        if text.count(old) != 1:
+            print(f"not ok {n} - {what}: the place is there {text.count(old)} times in {path}", flush=True)
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                killer = killed_by(compile_mutant(path, text.replace(old, new), folder), folder)
+            except subprocess.CalledProcessError:
+                print(f"not ok {n} - {what}: does not build", flush=True)
+                continue
+        if killer:
+            print(f"ok {n} - {what}: found by {killer}", flush=True)
+        else:
+            print(f"not ok {n} - {what}: nobody noticed", flush=True)
+
+main()
