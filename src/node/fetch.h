@@ -4,8 +4,9 @@
 #include "node/config.h"
 
 /* source: "docker://…", "oci:/…", "recipe:<name>" (docs/node-protocol.md). Makes
- * STAGING/<name> an OCI layout whose manifest has this digest, ready for PRIV_IMAGE_IMPORT.
+ * STAGING/<name> an OCI layout, ready for PRIV_IMAGE_IMPORT, and says its manifest's digest, which
+ * is `digest` unless that is "" (not known yet: a recipe is built, a reference is looked up).
  * Blocking, in a child of the agent; killed at any time, a rest in STAGING/<name> does no harm.
  * Errors: ERR_IMAGE_NOT_FOUND, ERR_IMAGE_DIGEST, ERR_IMAGE_PULL, ERR_NO_SPACE, ERR_SYSTEM. */
 enum err fetch_image(const struct node_config *cfg, const char *source, const char *digest,
-                     const char *name, struct refusal *why);
+                     const char *name, char ret_digest[PRIV_DIGEST_SIZE], struct refusal *why);
