@@ -238,8 +238,8 @@ int args_parse(struct cli *c, const struct verb *verb, int argc, char **argv, st
         if (e)
             return e;
     }
-    bool takes_rest = str_eq(verb->cli, "rent") || str_eq(verb->cli, "ssh") ||
-                      str_eq(verb->cli, "exec");
+    bool takes_rest =
+        str_eq(verb->cli, "rent") || str_eq(verb->cli, "ssh") || str_eq(verb->cli, "exec");
     if (call->has_rest && !takes_rest)
         return fail_usage(c, tr("%s takes no command after --"), verb->cli);
     for (int i = 0; str_eq(verb->cli, "rent") && i < call->rest_count; i++) {
@@ -355,7 +355,8 @@ static void suggest_instance(struct cli *c, const char *typed)
     answer_init(&all);
     if (!api_call(c, "GET", "/v1/instances", NULL, CALL_QUIET, &all))
         return;
-    json_array_foreach (json_object_get(all.json, "items"), i, o) {
+    json_array_foreach(json_object_get(all.json, "items"), i, o)
+    {
         size_t d = str_distance(typed, field_str(o, "name"));
         if (d < near && d > 0) {
             near = d;

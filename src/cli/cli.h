@@ -1,5 +1,6 @@
 /* cli.h: what every file of the command line shares. One process, one thread, one command.
- * Results go to stdout, talk and progress to stderr. Commands return the exit code (product.md 5). */
+ * Results go to stdout, talk and progress to stderr. Commands return the exit code (product.md 5).
+ */
 #pragma once
 
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "cli/verbs.h"
 
 #define CLI_VERSION "0.1.0"
+#define API_VERSION "1"
 #define ANSWER_MAX ((size_t)64 << 20)
 #define ANSWER_ID_SIZE 64
 
@@ -17,10 +19,10 @@ struct cli {
     struct config cfg;
     enum lang lang;
     bool json, quiet, yes, dry_run, no_wait;
-    bool color;       /* stdout may carry colour */
-    bool ask;         /* stdin and stderr are terminals: questions are possible */
-    bool bar;         /* stderr is a terminal: progress may rewrite its line */
-    int64_t timeout_s; /* --timeout; 0: not given */
+    bool color;          /* stdout may carry colour */
+    bool ask;            /* stdin and stderr are terminals: questions are possible */
+    bool bar;            /* stderr is a terminal: progress may rewrite its line */
+    int64_t timeout_s;   /* --timeout; 0: not given */
     const char *program; /* argv[0], for completion scripts */
     const char *command; /* words of the verb in work, for usage errors */
 };
@@ -37,6 +39,7 @@ struct call {
 /* One answer of the API, whole. */
 struct answer {
     long status; /* 0: none came */
+    bool sent;   /* the request may have reached the server */
     struct strbuf body;
     json_t *json; /* owned; NULL when the body is not JSON */
     char request_id[ANSWER_ID_SIZE];
@@ -66,7 +69,8 @@ const char *field_str(const json_t *o, const char *key);
 int64_t field_i64(const json_t *o, const char *key);
 bool field_bool(const json_t *o, const char *key);
 bool field_is(const json_t *o, const char *key); /* there and not null */
-/* "¥1.88" out of {"amount":"1.880000","currency":"CNY"}; by text, nothing is computed. "-" for null. */
+/* "¥1.88" out of {"amount":"1.880000","currency":"CNY"}; by text, nothing is computed. "-" for
+ * null. */
 void text_money(const json_t *money, char *buf, size_t size);
 bool money_is_zero(const json_t *money);
 /* Local time with offset: "18:05+08:00" today, else "2026-12-15 18:05+08:00"; "-" for "". */
@@ -98,11 +102,13 @@ bool interrupted(void);
 void pause_ms(int ms); /* ends early when interrupted */
 
 /* args.c */
-int args_parse(struct cli *c, const struct verb *verb, int argc, char **argv, struct call *ret_call);
+int args_parse(struct cli *c, const struct verb *verb, int argc, char **argv,
+               struct call *ret_call);
 void call_fini(struct call *call);
 const char *arg_str(const struct call *call, const char *name); /* NULL when not given */
 bool arg_bool(const struct call *call, const char *name);
-/* Path with its words and query, and the JSON body (owned by the caller; NULL for GET and DELETE). */
+/* Path with its words and query, and the JSON body (owned by the caller; NULL for GET and DELETE).
+ */
 void call_path(struct cli *c, const struct call *call, struct strbuf *out);
 char *call_body(struct cli *c, const struct call *call);
 bool call_send(struct cli *c, const struct call *call, struct answer *a);
@@ -117,7 +123,8 @@ void progress_line(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3); /* re
 void progress_end(struct cli *c);
 /* Waits until the instance reaches `want` (or fails); a holds the last answer. Exit code: 0,
  * that of its problem, 8 or 11 on --timeout, 130 on Ctrl-C. */
-int wait_state(struct cli *c, const char *id, const char *want, int64_t timeout_s, struct answer *a);
+int wait_state(struct cli *c, const char *id, const char *want, int64_t timeout_s,
+               struct answer *a);
 
 /* ssh.c */
 struct ssh_words {
@@ -140,7 +147,7 @@ int complete_print(struct cli *c, int argc, char **argv);
 void man_print(struct cli *c, const struct verb *v);
 
 typedef int cmd_run(struct cli *c, struct call *call);
-cmd_run cmd_api, cmd_login, cmd_whoami, cmd_doctor, cmd_offers, cmd_quote, cmd_rent, cmd_ls, cmd_show,
-    cmd_stop, cmd_start, cmd_extend, cmd_resize, cmd_release, cmd_ssh, cmd_exec, cmd_cp, cmd_code,
-    cmd_ssh_config, cmd_logs, cmd_events, cmd_usage, cmd_wallet, cmd_bill, cmd_key_add, cmd_disk_rm,
-    cmd_completion, cmd_help, cmd_man, cmd_version, cmd_check, cmd_port;
+cmd_run cmd_api, cmd_login, cmd_whoami, cmd_doctor, cmd_offers, cmd_quote, cmd_rent, cmd_ls,
+    cmd_show, cmd_stop, cmd_start, cmd_extend, cmd_resize, cmd_release, cmd_ssh, cmd_exec, cmd_cp,
+    cmd_code, cmd_ssh_config, cmd_logs, cmd_events, cmd_usage, cmd_wallet, cmd_bill, cmd_key_add,
+    cmd_disk_rm, cmd_completion, cmd_help, cmd_man, cmd_version, cmd_check, cmd_port;

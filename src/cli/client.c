@@ -52,6 +52,7 @@ static void answer_reset(struct answer *a)
     a->json = NULL;
     a->status = 0;
     a->exit = 0;
+    a->sent = false;
     a->retry_after_s = 0;
     a->request_id[0] = '\0';
 }
@@ -142,7 +143,8 @@ enum err transport_url(struct cli *c, const char *path, CURL *curl, struct refus
         const char *socket = base + 5 + (str_starts(base, "unix://") ? 2 : 0);
         curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket);
         base = "http://localhost";
-    } else if (!str_starts(base, "https://") && !(str_starts(base, "http://") && is_loopback(base))) {
+    } else if (!str_starts(base, "https://") &&
+               !(str_starts(base, "http://") && is_loopback(base))) {
         enum err e = refusef(why, ERR_VALIDATION, "field", "url");
         refusal_set(why, "why", tr("https://HOST, http:// on this machine, or unix:/path"));
         return e;
@@ -247,6 +249,9 @@ static enum err call_once(struct cli *c, const char *method, const char *path, c
     curl_easy_setopt(handle, CURLOPT_HEADERDATA, a);
     CURLcode code = curl_easy_perform(handle);
     curl_slist_free_all(headers);
+    a->sent = code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST &&
+              code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_SSL_CACERT_BADFILE &&
+              code != CURLE_SSL_CONNECT_ERROR;
     if (code != CURLE_OK)
         return transport_error(c, code, &a->why);
     curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &a->status);
@@ -295,7 +300,7 @@ static bool call_keyed(struct cli *c, const char *method, const char *path, cons
     if (idem.again)
         say(c, "%s", tr("Going on with the same act as a moment ago (its answer was lost)."));
     *ret_e = call_patient(c, method, path, idem.body, idem.key, a);
-    bool lost = *ret_e != ERR_OK || a->status >= 500;
+    bool lost = (a->sent || idem.again) && (*ret_e != ERR_OK || a->status >= 500);
     if (!lost)
         idem_done(&idem);
     idem_fini(&idem);
@@ -320,9 +325,10 @@ bool api_call(struct cli *c, const char *method, const char *path, const char *b
     }
     if (!(flags & CALL_QUIET)) {
         fail_answer(c, a);
-        if (lost && (e == ERR_UNREACHABLE || e == ERR_INTERRUPTED || a->status >= 500))
-            say(c, "%s", tr("It is not known whether the server did it. The same command within a "
-                            "minute goes on with the same act; nothing is done twice."));
+        if (lost)
+            say(c, "%s",
+                tr("It is not known whether the server did it. The same command within a "
+                   "minute goes on with the same act; nothing is done twice."));
     }
     return false;
 }

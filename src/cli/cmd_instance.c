@@ -1,4 +1,5 @@
-/* cmd_instance.c: what runs, and ending it. Stop says three facts; release lists what goes first. */
+/* cmd_instance.c: what runs, and ending it. Stop says three facts; release lists what goes first.
+ */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,7 +14,8 @@ int confirm(struct cli *c, const char *flag, const char *question)
     if (c->yes || c->dry_run)
         return 0;
     if (!c->ask || c->json)
-        return fail_usage(c, tr("this destroys; without a terminal say %s (or --dry-run to look)"), flag);
+        return fail_usage(c, tr("this destroys; without a terminal say %s (or --dry-run to look)"),
+                          flag);
     fprintf(stderr, "%s [y/N] ", question);
     if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y')) {
         say(c, "%s", tr("Nothing was done."));
@@ -55,7 +57,8 @@ static void ls_row(struct table *t, const json_t *o)
     table_add(t, *field_str(o, "state_text") ? field_str(o, "state_text") : field_str(o, "state"));
     table_add(t, strbuf_str(&card));
     text_time(field_str(o, "ends_at"), text, sizeof(text));
-    table_add(t, str_eq(field_str(o, "state"), "running") && !field_is(o, "ends_at") ? tr("no end") : text);
+    table_add(t, str_eq(field_str(o, "state"), "running") && !field_is(o, "ends_at") ? tr("no end")
+                                                                                     : text);
     text_money(json_object_get(o, "rate_now"), text, sizeof(text));
     table_addf(t, "%s%s", text, tr("/h"));
     text_money(json_object_get(o, "spent"), text, sizeof(text));
@@ -65,8 +68,8 @@ static void ls_row(struct table *t, const json_t *o)
 
 int cmd_ls(struct cli *c, struct call *call)
 {
-    static const char *const head[] = {N_("NAME"), N_("STATE"), N_("WHAT"),  N_("ENDS"),
-                                       N_("NOW"), N_("SPENT"), N_("NOTE"), NULL};
+    static const char *const head[] = {N_("NAME"), N_("STATE"), N_("WHAT"), N_("ENDS"),
+                                       N_("NOW"),  N_("SPENT"), N_("NOTE"), NULL};
     AUTO_ANSWER struct answer a = {0};
     struct table t;
     size_t i;
@@ -83,8 +86,7 @@ int cmd_ls(struct cli *c, struct call *call)
         return 0;
     }
     table_init(&t, head, "<<<<>><");
-    json_array_foreach (items, i, o)
-        ls_row(&t, o);
+    json_array_foreach(items, i, o) ls_row(&t, o);
     table_print(&t, stdout, c->color);
     table_fini(&t);
     return 0;
@@ -119,14 +121,16 @@ static void show_disks(const json_t *o)
     size_t i;
     json_t *d;
 
-    json_array_foreach (json_object_get(o, "disks"), i, d) {
+    json_array_foreach(json_object_get(o, "disks"), i, d)
+    {
         size_format_mib(field_i64(d, "size_mib"), size, sizeof(size));
         size_format_mib(field_i64(d, "used_mib"), used, sizeof(used));
         line(i ? "" : N_("disks"), tr("%s (%s) %s, %s used, at %s"), field_str(d, "name"),
-             field_str(d, "kind"), size, field_is(d, "used_mib") ? used : "?", field_str(d, "mount"));
+             field_str(d, "kind"), size, field_is(d, "used_mib") ? used : "?",
+             field_str(d, "mount"));
     }
-    json_array_foreach (json_object_get(o, "ports"), i, d)
-        line(i ? "" : N_("ports"), "%" PRId64 " → %s", field_i64(d, "guest"), field_str(d, "address"));
+    json_array_foreach(json_object_get(o, "ports"), i, d) line(
+        i ? "" : N_("ports"), "%" PRId64 " → %s", field_i64(d, "guest"), field_str(d, "address"));
 }
 
 static void show_actions(const json_t *o)
@@ -136,7 +140,7 @@ static void show_actions(const json_t *o)
     json_t *v;
 
     strbuf_init(&b, 1024);
-    json_array_foreach (json_object_get(o, "actions"), i, v)
+    json_array_foreach(json_object_get(o, "actions"), i, v)
         strbuf_addf(&b, "%s%s", i ? ", " : "", json_string_value(v) ? json_string_value(v) : "");
     if (b.len)
         line(N_("possible"), "%s", b.data);
@@ -161,7 +165,8 @@ static void show_state(const json_t *o)
     text_time(field_str(o, "since"), since, sizeof(since));
     text_duration(field_i64(o, "truth_age_s"), age, sizeof(age));
     if (field_is(o, "truth_age_s"))
-        line(N_("state"), tr("%s since %s (the node said so %s ago)"), field_str(o, "state_text"), since, age);
+        line(N_("state"), tr("%s since %s (the node said so %s ago)"), field_str(o, "state_text"),
+             since, age);
     else
         line(N_("state"), tr("%s since %s"), field_str(o, "state_text"), since);
     if (*field_str(o, "reason_text"))
@@ -191,7 +196,8 @@ static void show_instance(const json_t *o)
     size_format_mib(field_i64(o, "memory_mib"), memory, sizeof(memory));
     line(N_("name"), "%s  %s", field_str(o, "name"), field_str(o, "id"));
     show_state(o);
-    line(N_("what"), tr("%s; %" PRId64 " cores, %s"), strbuf_str(&card), field_i64(o, "cpu"), memory);
+    line(N_("what"), tr("%s; %" PRId64 " cores, %s"), strbuf_str(&card), field_i64(o, "cpu"),
+         memory);
     show_money(o);
     line(N_("image"), "%s", field_str(o, "image"));
     line(N_("node"), "%s", field_str(o, "node"));
@@ -209,7 +215,8 @@ static void show_report(const json_t *v, int depth)
     json_t *item, *part;
     size_t i;
 
-    json_object_foreach ((json_t *)v, key, item) {
+    json_object_foreach((json_t *)v, key, item)
+    {
         AUTO_STRBUF struct strbuf b = {0};
         strbuf_init(&b, 8192);
         text_clean(key, &b);
@@ -223,7 +230,8 @@ static void show_report(const json_t *v, int depth)
         printf("%*s%s\n", depth * 2, "", strbuf_str(&b));
         if (json_is_object(item))
             show_report(item, depth + 1);
-        json_array_foreach (item, i, part) {
+        json_array_foreach(item, i, part)
+        {
             if (json_is_object(part)) {
                 show_report(part, depth + 1);
             } else if (json_is_string(part)) {
@@ -266,7 +274,8 @@ static void say_three_facts(struct cli *c, const json_t *o)
     say(c, tr("Costs nothing from now on: cards, cores and memory of %s."), field_str(o, "name"));
     say(c, tr("Goes on costing: its disks, %s/h."), rate);
     if (field_is(o, "kept_until"))
-        say(c, tr("The data is kept until %s. Sooner: suanli release %s"), kept, field_str(o, "name"));
+        say(c, tr("The data is kept until %s. Sooner: suanli release %s"), kept,
+            field_str(o, "name"));
     else
         say(c, tr("The data is kept; its last day is fixed when it has stopped: suanli show %s"),
             field_str(o, "name"));
@@ -340,7 +349,8 @@ int cmd_resize(struct cli *c, struct call *call)
     answer_init(&a);
     strbuf_init(&card, 256);
     if (json_object_size(call->args) < 2)
-        return fail_usage(c, "%s", tr("resize: say the new shape: --gpu, --count, --cpu, --memory"));
+        return fail_usage(c, "%s",
+                          tr("resize: say the new shape: --gpu, --count, --cpu, --memory"));
     if (!call_send(c, call, &a))
         return a.exit;
     if (c->dry_run)
@@ -349,7 +359,8 @@ int cmd_resize(struct cli *c, struct call *call)
         return view_print(c, call->verb, &a);
     text_card(a.json, &card);
     text_money(json_object_get(a.json, "price_hour"), price, sizeof(price));
-    printf(tr("%s is now %s, %s/h when it runs.\n"), field_str(a.json, "name"), strbuf_str(&card), price);
+    printf(tr("%s is now %s, %s/h when it runs.\n"), field_str(a.json, "name"), strbuf_str(&card),
+           price);
     return 0;
 }
 
@@ -361,7 +372,8 @@ static void list_release(struct cli *c, const json_t *o, bool with_disks)
     char size[40], used[40];
 
     say(c, tr("Release of %s (%s):"), field_str(o, "name"), field_str(o, "id"));
-    json_array_foreach (json_object_get(o, "disks"), i, d) {
+    json_array_foreach(json_object_get(o, "disks"), i, d)
+    {
         bool lost = with_disks || str_eq(field_str(d, "kind"), "system");
         size_format_mib(field_i64(d, "size_mib"), size, sizeof(size));
         size_format_mib(field_i64(d, "used_mib"), used, sizeof(used));
@@ -410,7 +422,8 @@ int cmd_release(struct cli *c, struct call *call)
         puts(id);
     else if (!e && !c->dry_run)
         printf(c->no_wait ? tr("%s is being released and costs nothing.\n")
-                          : tr("%s is released; its data is erased.\n"), name);
+                          : tr("%s is released; its data is erased.\n"),
+               name);
     return e;
 }
 
@@ -445,7 +458,8 @@ int cmd_port(struct cli *c, struct call *call)
         return a.exit;
     if (c->json || c->quiet)
         return view_print(c, call->verb, &a);
-    json_array_foreach (json_object_get(a.json, "ports"), i, p) {
+    json_array_foreach(json_object_get(a.json, "ports"), i, p)
+    {
         if (field_i64(p, "guest") == want && str_eq(call->verb->cli, "port open"))
             printf("%" PRId64 " → %s\n", want, field_str(p, "address"));
     }

@@ -93,8 +93,8 @@ int cmd_whoami(struct cli *c, struct call *call)
         return a.exit;
     if (c->json || c->quiet)
         return view_print(c, call->verb, &a);
-    printf(tr("%s, project %s (%s) at %s\n"), field_str(a.json, "user"), field_str(a.json, "project"),
-           field_str(a.json, "role"), c->cfg.url);
+    printf(tr("%s, project %s (%s) at %s\n"), field_str(a.json, "user"),
+           field_str(a.json, "project"), field_str(a.json, "role"), c->cfg.url);
     if (field_bool(a.json, "simulated"))
         puts(tr("This platform offers simulated cards."));
     return 0;
@@ -126,13 +126,14 @@ int cmd_key_add(struct cli *c, struct call *call)
 
     answer_init(&a);
     if (!path)
-        return fail_usage(c, "%s", tr("key add: no ~/.ssh/id_*.pub; make one: ssh-keygen -t ed25519"));
+        return fail_usage(c, "%s",
+                          tr("key add: no ~/.ssh/id_*.pub; make one: ssh-keygen -t ed25519"));
     if (!strchr(path, ' ')) {
         if (file_read(path, 16384, &text, &why) != ERR_OK)
             return fail(c, &why);
         if (strstr(text, "PRIVATE KEY"))
-            return fail_usage(c, tr("key add: %s is a private key; it stays here. Give the .pub file"),
-                              path);
+            return fail_usage(
+                c, tr("key add: %s is a private key; it stays here. Give the .pub file"), path);
         text[strcspn(text, "\r\n")] = '\0';
         json_object_set_new(call->args, "public_key", json_string(text));
     }
@@ -170,7 +171,8 @@ static void check(struct checks *k, const char *what, bool ok, const char *found
         printf("     %s%s\n", tr("fix: "), fix);
 }
 
-static void check_server(struct checks *k)
+/* False: nothing behind it can be asked. */
+static bool check_server(struct checks *k)
 {
     AUTO_ANSWER struct answer a = {0};
     char text[256], next[512] = "suanli login --url https://HOST";
@@ -178,24 +180,28 @@ static void check_server(struct checks *k)
     answer_init(&a);
     if (!k->c->cfg.url) {
         check(k, N_("server"), false, tr("no address is configured"), next);
-        return;
+        return false;
     }
     bool up = api_call(k->c, "GET", "/healthz", NULL, CALL_QUIET, &a) || a.status > 0;
     refusal_text(&a.why, k->c->lang, next, sizeof(next));
-    check(k, N_("server"), up, up ? k->c->cfg.url : next, tr("check the address (--url), the network and --ca"));
+    check(k, N_("server"), up, up ? k->c->cfg.url : next,
+          tr("check the address (--url), the network and --ca"));
     if (!up)
-        return;
+        return false;
     if (a.date_s > 0) {
         int64_t skew = a.date_s - (int64_t)time(NULL);
         str_printf(text, sizeof(text), tr("%+" PRId64 " s against the server"), skew);
-        check(k, N_("clock"), skew >= -5 && skew <= 5, text, tr("set the clock: timedatectl set-ntp true"));
+        check(k, N_("clock"), skew >= -5 && skew <= 5, text,
+              tr("set the clock: timedatectl set-ntp true"));
     }
     if (api_call(k->c, "GET", "/v1/openapi.json", NULL, CALL_QUIET, &a)) {
         const char *version = field_str(json_object_get(a.json, "info"), "version");
-        str_printf(text, sizeof(text), tr("server %.40s, this program %s"), version, CLI_VERSION);
-        check(k, N_("version"), str_eq(version, CLI_VERSION), text,
+        str_printf(text, sizeof(text), tr("the server speaks API %.20s, this program API %s"),
+                   version, API_VERSION);
+        check(k, N_("version"), str_eq(version, API_VERSION), text,
               tr("use the same version on both sides"));
     }
+    return true;
 }
 
 static void check_account(struct checks *k)
@@ -207,7 +213,10 @@ static void check_account(struct checks *k)
     bool in = k->c->cfg.token && api_call(k->c, "GET", "/v1/me", NULL, CALL_QUIET, &a);
     str_printf(text, sizeof(text), "%.60s (%.30s)", field_str(a.json, "user"),
                k->c->cfg.token_from ? k->c->cfg.token_from : "");
-    check(k, N_("login"), in, in ? text : k->c->cfg.token ? tr("the token is refused") : tr("not logged in"),
+    check(k, N_("who you are"), in,
+          in                ? text
+          : k->c->cfg.token ? tr("the token is refused")
+                            : tr("not logged in"),
           "suanli login");
     if (!in)
         return;
@@ -219,7 +228,7 @@ static void check_account(struct checks *k)
     if (api_call(k->c, "GET", "/v1/offers", NULL, CALL_QUIET, &a)) {
         size_t n = json_array_size(json_object_get(a.json, "items"));
         str_printf(text, sizeof(text), tr("%zu offers now"), n);
-        check(k, N_("offers"), n > 0, text, "suanli admin node ls");
+        check(k, N_("what can be rented"), n > 0, text, "suanli admin node ls");
     }
 }
 
@@ -246,14 +255,16 @@ static void check_nodes(struct checks *k)
     answer_init(&a);
     if (!k->c->cfg.token || !api_call(k->c, "GET", "/v1/admin/nodes", NULL, CALL_QUIET, &a))
         return; /* for operators only */
-    json_array_foreach (json_object_get(a.json, "items"), i, o) {
+    json_array_foreach(json_object_get(a.json, "items"), i, o)
+    {
         const char *state = field_str(o, "state");
         str_printf(text, sizeof(text), "%.60s: %.20s", field_str(o, "name"), state);
         check(k, N_("node"), str_eq(state, "ready"), text,
               str_eq(state, "draining") ? "suanli admin node drain NAME --off"
                                         : tr("look at the log of suanli-node there"));
         size_t unknown = json_array_size(json_object_get(o, "unknown"));
-        str_printf(text, sizeof(text), tr("%.60s: %zu guests of no lease"), field_str(o, "name"), unknown);
+        str_printf(text, sizeof(text), tr("%.60s: %zu guests of no lease"), field_str(o, "name"),
+                   unknown);
         if (unknown)
             check(k, N_("node"), false, text, "suanli admin node kill-unknown NODE LEASE");
     }
@@ -268,14 +279,19 @@ int cmd_doctor(struct cli *c, struct call *call UNUSED)
     json_writer_init(&k.w, &json);
     json_object_begin(&k.w, NULL);
     json_array_begin(&k.w, "checks");
-    check_server(&k);
-    check_account(&k);
-    check_nodes(&k);
+    if (check_server(&k)) {
+        check_account(&k);
+        check_nodes(&k);
+    }
     AUTO_FREE char *key = key_default();
-    check(&k, N_("own key"), key || c->cfg.ssh_key, key ? key : c->cfg.ssh_key ? c->cfg.ssh_key : "-",
+    check(&k, N_("own key"), key || c->cfg.identity,
+          key               ? key
+          : c->cfg.identity ? c->cfg.identity
+                            : "-",
           "ssh-keygen -t ed25519");
     bool ssh = in_path("ssh");
-    check(&k, N_("ssh client"), ssh, ssh ? "ssh" : tr("not found"), "apt-get install openssh-client");
+    check(&k, N_("ssh client"), ssh, ssh ? "ssh" : tr("not found"),
+          "apt-get install openssh-client");
     json_array_finish(&k.w);
     json_flag(&k.w, "ok", k.ok);
     json_object_finish(&k.w);

@@ -59,8 +59,9 @@ static void bill_row(struct table *t, const json_t *o)
 
 int cmd_bill(struct cli *c, struct call *call)
 {
-    static const char *const head[] = {N_("SUBJECT"), N_("FOR"), N_("FROM"), N_("TO"), N_("QUANTITY"),
-                                       N_("PRICE"), N_("FORMULA"), N_("AMOUNT"), NULL};
+    static const char *const head[] = {N_("SUBJECT"), N_("FOR"),      N_("FROM"),
+                                       N_("TO"),      N_("QUANTITY"), N_("PRICE"),
+                                       N_("FORMULA"), N_("AMOUNT"),   NULL};
     AUTO_ANSWER struct answer a = {0};
     struct table t;
     size_t i;
@@ -75,9 +76,9 @@ int cmd_bill(struct cli *c, struct call *call)
     say(c, tr("Bill of %s, %s (zone %s)"), field_str(a.json, "project"), field_str(a.json, "month"),
         field_str(a.json, "zone"));
     table_init(&t, head, "<<<<><<>");
-    json_array_foreach (json_object_get(a.json, "lines"), i, o)
-        bill_row(&t, o);
-    table_print(&t, stdout, c->color);
+    json_array_foreach(json_object_get(a.json, "lines"), i, o) bill_row(&t, o);
+    if (t.cells > t.columns)
+        table_print(&t, stdout, c->color);
     table_fini(&t);
     text_money(json_object_get(a.json, "total"), text, sizeof(text));
     printf(tr("Total %s\n"), text);

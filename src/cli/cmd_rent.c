@@ -36,7 +36,8 @@ static void card_suggest(struct cli *c, const char *typed)
     strbuf_init(&models, 2048);
     if (!typed || !api_call(c, "GET", "/v1/offers", NULL, CALL_QUIET, &all))
         return;
-    json_array_foreach (json_object_get(all.json, "items"), i, o) {
+    json_array_foreach(json_object_get(all.json, "items"), i, o)
+    {
         const char *model = field_str(o, "gpu");
         if (!*model || strstr(strbuf_str(&models), model))
             continue;
@@ -62,7 +63,8 @@ static void offer_row(struct table *t, const json_t *o)
 
     table_addf(t, "%s%s%s%s", card ? field_str(o, "gpu") : tr("CPU only"),
                field_bool(o, "simulated") ? " (" : "",
-               field_bool(o, "simulated") ? tr("simulated") : "", field_bool(o, "simulated") ? ")" : "");
+               field_bool(o, "simulated") ? tr("simulated") : "",
+               field_bool(o, "simulated") ? ")" : "");
     size_format_mib(field_i64(o, "vram_mib"), text, sizeof(text));
     table_add(t, card ? text : "-");
     table_addf(t, "%" PRId64, field_i64(o, "free"));
@@ -80,9 +82,9 @@ static void offer_row(struct table *t, const json_t *o)
 
 int cmd_offers(struct cli *c, struct call *call)
 {
-    static const char *const head[] = {N_("CARD"), N_("VRAM"), N_("FREE"), N_("MOST"), N_("PRICE"),
-                                       N_("CORES"), N_("MEMORY"), N_("DISK GiB/day"),
-                                       N_("ISOLATION"), N_("NODE"), NULL};
+    static const char *const head[] = {
+        N_("CARD"),   N_("VRAM"),         N_("FREE"),      N_("MOST"), N_("PRICE"), N_("CORES"),
+        N_("MEMORY"), N_("DISK GiB/day"), N_("ISOLATION"), N_("NODE"), NULL};
     AUTO_ANSWER struct answer a = {0};
     struct table t;
     size_t i;
@@ -102,8 +104,7 @@ int cmd_offers(struct cli *c, struct call *call)
     if (json_array_size(items) == 0)
         return 0;
     table_init(&t, head, "<>>>>>>><<");
-    json_array_foreach (items, i, o)
-        offer_row(&t, o);
+    json_array_foreach(items, i, o) offer_row(&t, o);
     table_print(&t, stdout, c->color);
     table_fini(&t);
     return 0;
@@ -121,7 +122,8 @@ static void print_lines(FILE *to, const json_t *lines)
     if (json_array_size(lines) == 0)
         return;
     table_init(&t, head, "<><>");
-    json_array_foreach (lines, i, o) {
+    json_array_foreach(lines, i, o)
+    {
         text_money(json_object_get(o, "amount"), money, sizeof(money));
         table_add(&t, field_str(o, "sku"));
         table_add(&t, field_str(o, "quantity"));
@@ -163,7 +165,8 @@ static const char *money_of_field(const json_t *o, const char *key, char *buf, s
 
 static void plan_what(FILE *to, const struct call *call, bool simulated)
 {
-    const json_t *count = json_object_get(call->args, "count"), *cpu = json_object_get(call->args, "cpu");
+    const json_t *count = json_object_get(call->args, "count"),
+                 *cpu = json_object_get(call->args, "cpu");
     const json_t *disks = json_object_get(call->args, "disk");
     const char *gpu = arg_str(call, "gpu"), *memory = arg_str(call, "memory");
     char size[40] = "";
@@ -183,7 +186,8 @@ static void plan_what(FILE *to, const struct call *call, bool simulated)
     }
     if (arg_str(call, "image"))
         plan_line(to, N_("image"), arg_str(call, "image"));
-    json_array_foreach (disks, i, v) {
+    json_array_foreach(disks, i, v)
+    {
         const char *text = json_string_value(v), *colon = strchr(text, ':');
         if (colon && size_parse_mib(colon + 1, &mib) == ERR_OK) {
             size_format_mib(mib, size, sizeof(size));
@@ -224,8 +228,8 @@ static void print_plan(FILE *to, const struct call *call, const json_t *q)
     plan_linef(to, N_("price"), tr("%s/h running, %s/h stopped"),
                money_of_field(q, "price_hour", a, sizeof(a)),
                money_of_field(q, "price_hour_stopped", b, sizeof(b)));
-    plan_linef(to, N_("whole time"), tr("%s (of it tax %s)"), money_of_field(q, "total", a, sizeof(a)),
-               money_of_field(q, "tax", b, sizeof(b)));
+    plan_linef(to, N_("whole time"), tr("%s (of it tax %s)"),
+               money_of_field(q, "total", a, sizeof(a)), money_of_field(q, "tax", b, sizeof(b)));
     plan_linef(to, N_("start needs"), tr("%s; available %s"),
                money_of_field(q, "start_need", a, sizeof(a)),
                money_of_field(q, "available", b, sizeof(b)));
@@ -290,7 +294,8 @@ int cmd_quote(struct cli *c, struct call *call)
         return view_print(c, call->verb, &a);
     print_plan(stdout, call, a.json);
     text_time(field_str(a.json, "valid_until"), until, sizeof(until));
-    printf(tr("This price holds until %s. Rent it: suanli rent with the same flags and --quote TEXT\n"),
+    printf(tr("This price holds until %s. Rent it: suanli rent with the same flags and --quote "
+              "TEXT\n"),
            until);
     if (!field_bool(a.json, "fits"))
         fail_problem(c, json_object_get(a.json, "why"));
@@ -326,8 +331,8 @@ static void say_interrupted(struct cli *c, const json_t *o)
         say(c, tr("%s goes on running at %s/h."), name, price);
     else
         say(c, tr("%s goes on starting; it costs nothing until it runs, then %s/h."), name, price);
-    say(c, tr("Look: suanli show %s   Stop: suanli stop %s   End and erase: suanli release %s"), name,
-        name, name);
+    say(c, tr("Look: suanli show %s   Stop: suanli stop %s   End and erase: suanli release %s"),
+        name, name, name);
 }
 
 /* After an accepted rent or start: waits, shows the steps, ends with the running line. */

@@ -9,12 +9,12 @@
 
 #define NAMES_LIFE_S 30
 
-static const char bash_script[] =
-    "_suanli() {\n"
-    "  local cur=${COMP_WORDS[COMP_CWORD]} IFS=$'\\n'\n"
-    "  COMPREPLY=($(compgen -W \"$(suanli __complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\" -- \"$cur\"))\n"
-    "}\n"
-    "complete -o default -F _suanli suanli\n";
+static const char bash_script[] = "_suanli() {\n"
+                                  "  local cur=${COMP_WORDS[COMP_CWORD]} IFS=$'\\n'\n"
+                                  "  COMPREPLY=($(compgen -W \"$(suanli __complete "
+                                  "\"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\" -- \"$cur\"))\n"
+                                  "}\n"
+                                  "complete -o default -F _suanli suanli\n";
 static const char zsh_script[] =
     "#compdef suanli\n"
     "_suanli() {\n"
@@ -23,13 +23,12 @@ static const char zsh_script[] =
     "  compadd -a words_now || _files\n"
     "}\n"
     "compdef _suanli suanli\n";
-static const char fish_script[] =
-    "function __suanli_complete\n"
-    "  set -l words (commandline -opc) (commandline -ct)\n"
-    "  suanli __complete $words[2..-1] 2>/dev/null\n"
-    "end\n"
-    "complete -c suanli -f -a '(__suanli_complete)'\n"
-    "complete -c suanli -n '__fish_seen_subcommand_from cp' -F\n";
+static const char fish_script[] = "function __suanli_complete\n"
+                                  "  set -l words (commandline -opc) (commandline -ct)\n"
+                                  "  suanli __complete $words[2..-1] 2>/dev/null\n"
+                                  "end\n"
+                                  "complete -c suanli -f -a '(__suanli_complete)'\n"
+                                  "complete -c suanli -n '__fish_seen_subcommand_from cp' -F\n";
 
 int cmd_completion(struct cli *c, struct call *call)
 {
@@ -88,8 +87,9 @@ static void complete_verb(int argc, char **argv)
 static void complete_flags(const struct verb *v, const char *cur)
 {
     static char seen[256][64];
-    static const char *const global[] = {"--json", "--quiet",   "--yes",     "--dry-run", "--no-wait",
-                                         "--timeout", "--lang", "--profile", "--help"};
+    static const char *const global[] = {"--json",    "--quiet",   "--yes",
+                                         "--dry-run", "--no-wait", "--timeout",
+                                         "--lang",    "--profile", "--help"};
     const struct arg *a;
     size_t n = 0;
     char flag[64];
@@ -110,7 +110,7 @@ static const char *names_path(const char *arg)
 {
     static const struct {
         const char *arg, *path;
-    } all[] = {{"instance", "/v1/instances"}, {"disk", "/v1/disks"},      {"image", "/v1/images"},
+    } all[] = {{"instance", "/v1/instances"}, {"disk", "/v1/disks"},       {"image", "/v1/images"},
                {"key", "/v1/keys"},           {"project", "/v1/projects"}, {"token", "/v1/tokens"},
                {"node", "/v1/admin/nodes"},   {"user", "/v1/admin/users"}, {"gpu", "/v1/offers"}};
 
@@ -148,7 +148,8 @@ static char *names_get(struct cli *c, const char *path)
         return text;
     strbuf_init(&b, 1 << 20);
     if (api_call(c, "GET", path, NULL, CALL_QUIET, &a)) {
-        json_array_foreach (json_object_get(a.json, "items"), i, o) {
+        json_array_foreach(json_object_get(a.json, "items"), i, o)
+        {
             const char *name = field_str(o, "name");
             name = *name ? name : *field_str(o, "gpu") ? field_str(o, "gpu") : field_str(o, "id");
             text_clean(name, &b);

@@ -195,8 +195,8 @@ static char **config_slot(struct config *cfg, const char *key, bool in_profile, 
         return &cfg->token;
     if (from == FROM_USER && in_profile && str_eq(key, "ca"))
         return &cfg->ca;
-    if (from == FROM_USER && str_eq(key, "ssh_key"))
-        return &cfg->ssh_key;
+    if (from == FROM_USER && str_eq(key, "identity"))
+        return &cfg->identity;
     if (!in_profile && str_eq(key, "profile"))
         return &cfg->profile;
     if (!in_profile && str_eq(key, "lang"))
@@ -224,8 +224,9 @@ struct file_pass {
     bool want_profile; /* false: the keys above all tables; true: those of the profile's table */
 };
 
-static enum err config_line(struct config *cfg, const struct file_pass *p, const struct toml_line *l,
-                            const char *table, int number, struct refusal *why)
+static enum err config_line(struct config *cfg, const struct file_pass *p,
+                            const struct toml_line *l, const char *table, int number,
+                            struct refusal *why)
 {
     char mine[80];
     bool in_profile = *table != '\0';
@@ -325,16 +326,15 @@ enum err config_load(struct config *cfg, const struct config_flags *flags, struc
                            .state = xdg("XDG_STATE_HOME", ".local/state"),
                            .cache = xdg("XDG_CACHE_HOME", ".cache")};
     AUTO_FREE char *user = path_join(cfg->folder, "config.toml");
-    struct file_pass passes[] = {{".suanli.toml", FROM_PROJECT, false},
-                                 {user, FROM_USER, false},
-                                 {user, FROM_USER, true}};
+    struct file_pass passes[] = {
+        {".suanli.toml", FROM_PROJECT, false}, {user, FROM_USER, false}, {user, FROM_USER, true}};
     const char *told_url = flags->url ? flags->url : getenv("SUANLI_URL");
 
     set_from(&cfg->url, told_url);
     set_from(&cfg->ca, flags->ca ? flags->ca : getenv("SUANLI_CA"));
     set_from(&cfg->profile, flags->profile ? flags->profile : getenv("SUANLI_PROFILE"));
     set_from(&cfg->lang, flags->lang ? flags->lang : getenv("SUANLI_LANG"));
-    set_from(&cfg->ssh_key, getenv("SUANLI_SSH_KEY"));
+    set_from(&cfg->identity, getenv("SUANLI_IDENTITY"));
     set_from(&cfg->rent_for, getenv("SUANLI_FOR"));
     set_from(&cfg->rent_image, getenv("SUANLI_IMAGE"));
     set_from(&cfg->rent_gpu, getenv("SUANLI_GPU"));
@@ -359,9 +359,9 @@ enum err config_load(struct config *cfg, const struct config_flags *flags, struc
 
 void config_fini(struct config *cfg)
 {
-    char **all[] = {&cfg->url,      &cfg->token,      &cfg->ca,       &cfg->profile,
-                    &cfg->lang,     &cfg->ssh_key,    &cfg->rent_for, &cfg->rent_image,
-                    &cfg->rent_gpu, &cfg->folder,     &cfg->state,    &cfg->cache};
+    char **all[] = {&cfg->url,      &cfg->token,    &cfg->ca,       &cfg->profile,
+                    &cfg->lang,     &cfg->identity, &cfg->rent_for, &cfg->rent_image,
+                    &cfg->rent_gpu, &cfg->folder,   &cfg->state,    &cfg->cache};
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         free(*all[i]);

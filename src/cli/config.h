@@ -1,6 +1,7 @@
 /* config.h: where the server is and who we are. Order: flag > SUANLI_* > ./.suanli.toml >
  * ~/.config/suanli/config.toml. The project file may choose a profile and defaults for renting; it
- * may not name a server, a token or a CA, so that a foreign folder cannot send a token elsewhere. */
+ * may not name a server, a token or a CA, so that a foreign folder cannot send a token elsewhere.
+ */
 #pragma once
 
 #include "base/err.h"
@@ -8,7 +9,7 @@
 
 struct config {
     char *url, *token, *ca;                 /* owned; NULL: not set */
-    char *profile, *lang, *ssh_key;         /* owned */
+    char *profile, *lang, *identity;         /* owned */
     char *rent_for, *rent_image, *rent_gpu; /* owned: defaults of rent */
     char *folder;                           /* owned: ~/.config/suanli */
     char *state;                            /* owned: ~/.local/state/suanli */

@@ -32,7 +32,7 @@ struct copy {
 
 static void items_fini(struct item_list *l)
 {
-    VEC_FOREACH(i, &l->v)
+    VEC_FOREACH (i, &l->v)
         free(i->path);
     vec_fini(&l->v);
 }
@@ -86,7 +86,8 @@ static int remote_state(struct copy *k, const char *path, int64_t prefix, int64_
     strbuf_init(&s, 1 << 16);
     strbuf_init(&out, 4096);
     script_path(&s, "f", path);
-    strbuf_add(&s, "[ -f \"$f\" ] || { echo -1; exit 0; }; n=$(wc -c <\"$f\") || exit 1; echo $n; ");
+    strbuf_add(&s,
+               "[ -f \"$f\" ] || { echo -1; exit 0; }; n=$(wc -c <\"$f\") || exit 1; echo $n; ");
     if (prefix >= 0)
         strbuf_addf(&s, "head -c %" PRId64 " \"$f\" | sha256sum | cut -c1-64", prefix);
     else
@@ -115,7 +116,8 @@ static bool write_all(int fd, const char *data, size_t len)
     return true;
 }
 
-static int upload_bytes(struct copy *k, int fd, const struct item *i, const char *part, int64_t from)
+static int upload_bytes(struct copy *k, int fd, const struct item *i, const char *part,
+                        int64_t from)
 {
     AUTO_STRBUF struct strbuf s = {0};
     char data[65536];
@@ -149,7 +151,8 @@ static int upload_name(struct copy *k, const struct item *i, const char *part, c
     strbuf_init(&out, 4096);
     script_path(&s, "p", part);
     script_path(&s, "d", dst);
-    strbuf_addf(&s, "[ \"$(sha256sum <\"$p\" | cut -c1-64)\" = %s ] || { rm -f \"$p\"; exit 9; }; ", hex);
+    strbuf_addf(&s, "[ \"$(sha256sum <\"$p\" | cut -c1-64)\" = %s ] || { rm -f \"$p\"; exit 9; }; ",
+                hex);
     strbuf_addf(&s, "chmod %o \"$p\" && mv -f \"$p\" \"$d\"", (unsigned)i->mode & 0777);
     return remote_output(&k->r, strbuf_str(&s), &out);
 }
@@ -233,7 +236,8 @@ static int place_there(struct copy *k, char **ret_there)
     if (e)
         return failed_there(k, e, k->there);
     bool into = str_starts(strbuf_str(&out), "d") && !str_eq(name, ".") && !str_eq(name, "..");
-    *ret_there = into ? path_join(*k->there ? k->there : ".", name) : mem_strdup(*k->there ? k->there : ".");
+    *ret_there =
+        into ? path_join(*k->there ? k->there : ".", name) : mem_strdup(*k->there ? k->there : ".");
     return 0;
 }
 
@@ -245,7 +249,7 @@ static int upload(struct copy *k)
     if (!e)
         e = place_there(k, &there);
     k->there = there;
-    VEC_FOREACH(i, &k->items.v) {
+    VEC_FOREACH (i, &k->items.v) {
         if (e || interrupted())
             break;
         if (!i->folder) {
@@ -308,10 +312,12 @@ static int list_parse(struct copy *k, const char *p, const char *end)
 
 static int list_there(struct copy *k)
 {
-    static const char one[] = "printf \"f %s %s \\0\" \"$(wc -c <\"$s\")\" \"$(stat -c %a \"$s\")\"";
+    static const char one[] =
+        "printf \"f %s %s \\0\" \"$(wc -c <\"$s\")\" \"$(stat -c %a \"$s\")\"";
     static const char many[] =
         "cd \"$s\" || exit 1; find . -type d -exec sh -c 'for f; do printf \"d 0 %s %s\\0\" "
-        "\"$(stat -c %a \"$f\")\" \"$f\"; done' sh {} +; find . -type f ! -name '*" CP_PART "' -exec sh -c "
+        "\"$(stat -c %a \"$f\")\" \"$f\"; done' sh {} +; find . -type f ! -name '*" CP_PART
+        "' -exec sh -c "
         "'for f; do printf \"f %s %s %s\\0\" \"$(stat -c %s \"$f\")\" "
         "\"$(stat -c %a \"$f\")\" \"$f\"; done' sh {} +";
     AUTO_STRBUF struct strbuf s = {0}, out = {0};
@@ -319,7 +325,8 @@ static int list_there(struct copy *k)
     strbuf_init(&s, 1 << 16);
     strbuf_init(&out, 64 << 20);
     script_path(&s, "s", *k->there ? k->there : ".");
-    strbuf_addf(&s, "if [ -d \"$s\" ]; then %s; elif [ -f \"$s\" ]; then %s; else exit 44; fi", many, one);
+    strbuf_addf(&s, "if [ -d \"$s\" ]; then %s; elif [ -f \"$s\" ]; then %s; else exit 44; fi",
+                many, one);
     int e = remote_output(&k->r, strbuf_str(&s), &out);
     if (e == 44) {
         struct refusal why;
@@ -330,10 +337,13 @@ static int list_there(struct copy *k)
     }
     if (e || out.overflow)
         return failed_there(k, e, k->there);
-    return list_parse(k, strbuf_str(&out), strbuf_str(&out) + out.len) ? failed_there(k, 1, k->there) : 0;
+    return list_parse(k, strbuf_str(&out), strbuf_str(&out) + out.len)
+               ? failed_there(k, 1, k->there)
+               : 0;
 }
 
-static int download_bytes(struct copy *k, int fd, const struct item *i, const char *src, int64_t from)
+static int download_bytes(struct copy *k, int fd, const struct item *i, const char *src,
+                          int64_t from)
 {
     AUTO_STRBUF struct strbuf s = {0};
     char data[65536];
@@ -420,7 +430,7 @@ static int download(struct copy *k)
     here = stat(k->here, &st) == 0 && S_ISDIR(st.st_mode) && named ? path_join(k->here, name)
                                                                    : mem_strdup(k->here);
     k->here = here;
-    VEC_FOREACH(i, &k->items.v) {
+    VEC_FOREACH (i, &k->items.v) {
         if (e || interrupted())
             break;
         AUTO_FREE char *dst = below(here, i->path);
@@ -481,7 +491,8 @@ int cmd_cp(struct cli *c, struct call *call)
 
     answer_init(&a);
     if (!from == !to)
-        return fail_usage(c, "%s", tr("cp: exactly one side is NAME:path (the other is a path here)"));
+        return fail_usage(c, "%s",
+                          tr("cp: exactly one side is NAME:path (the other is a path here)"));
     e = ssh_instance(c, name, &a);
     if (e)
         return e;

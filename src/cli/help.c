@@ -81,15 +81,19 @@ static void two_columns(FILE *to, const char *left, const char *right, size_t wi
 
 int help_short(struct cli *c UNUSED, FILE *to)
 {
-    static const char *const daily[] = {"login",  "offers", "rent", "ls",      "ssh",    "cp", "logs",
-                                        "extend", "stop",   "start", "release", "wallet", "bill"};
+    static const char *const daily[] = {"login",   "offers", "rent",   "ls",   "ssh",
+                                        "cp",      "logs",   "extend", "stop", "start",
+                                        "release", "wallet", "bill"};
 
     fprintf(to, "%s\n\n", tr("suanli: rent a GPU, reach it, end it, know what it cost"));
     fputs("  suanli login --url https://HOST --code CODE\n  suanli offers\n"
-          "  suanli rent --gpu 4090 --for 4h\n\n", to);
+          "  suanli rent --gpu 4090 --for 4h\n\n",
+          to);
     for (size_t i = 0; i < ARRAY_LEN(daily); i++)
         two_columns(to, daily[i], tr(verb_find(daily[i])->summary), 8);
-    fprintf(to, "\n%s\n", tr("All verbs: suanli help all   One: suanli help VERB   Codes: suanli help exit-codes"));
+    fprintf(
+        to, "\n%s\n",
+        tr("All verbs: suanli help all   One: suanli help VERB   Codes: suanli help exit-codes"));
     return 0;
 }
 
@@ -121,9 +125,10 @@ static void usage_line(const struct verb *v, FILE *to)
 
 static const char *type_word(enum arg_type type)
 {
-    static const char *const word[] = {[ARG_STR] = "TEXT",   [ARG_I64] = "N",     [ARG_BOOL] = "",
-                                       [ARG_DURATION] = "4h", [ARG_SIZE] = "8GiB", [ARG_TIME] = "18:05",
-                                       [ARG_MONEY] = "1.98", [ARG_LIST] = "TEXT", [ARG_OBJ] = "JSON"};
+    static const char *const word[] = {
+        [ARG_STR] = "TEXT",    [ARG_I64] = "N",     [ARG_BOOL] = "",
+        [ARG_DURATION] = "4h", [ARG_SIZE] = "8GiB", [ARG_TIME] = "18:05",
+        [ARG_MONEY] = "1.98",  [ARG_LIST] = "TEXT", [ARG_OBJ] = "JSON"};
 
     return word[type];
 }
@@ -145,8 +150,8 @@ int help_verb(struct cli *c UNUSED, const struct verb *v, FILE *to)
         str_printf(flag, sizeof(flag), "%s%s", word ? "" : "--", a->name);
         for (char *p = flag; *p; p++)
             *p = (char)(*p == '_' ? '-' : word && *p >= 'a' && *p <= 'z' ? *p - 32 : *p);
-        str_printf(spelled, sizeof(spelled), "%s%s%s%s", str_eq(flag, "--follow") ? "-f, " : "", flag,
-                   word || a->type == ARG_BOOL ? "" : " ", word ? "" : type_word(a->type));
+        str_printf(spelled, sizeof(spelled), "%s%s%s%s", str_eq(flag, "--follow") ? "-f, " : "",
+                   flag, word || a->type == ARG_BOOL ? "" : " ", word ? "" : type_word(a->type));
         two_columns(to, spelled, tr(a->help), 22);
     }
     if (v->flags & VERB_DRYRUN)
@@ -176,14 +181,18 @@ static int help_exit_codes(FILE *to)
 
 static int help_config(struct cli *c, FILE *to)
 {
-    fprintf(to, "%s\n\n", tr("Order: flag, then SUANLI_* of the environment, then ./.suanli.toml, then:"));
+    fprintf(to, "%s\n\n",
+            tr("Order: flag, then SUANLI_* of the environment, then ./.suanli.toml, then:"));
     fprintf(to, "  %s/config.toml\n\n", c->cfg.folder);
-    fputs("  lang = \"zh\"\n  for = \"4h\"\n  image = \"debian\"\n  gpu = \"4090\"\n  profile = \"default\"\n\n"
+    fputs("  lang = \"zh\"\n  for = \"4h\"\n  image = \"debian\"\n  gpu = \"4090\"\n  profile = "
+          "\"default\"\n\n"
           "  [profile.default]\n  url = \"https://gpu.example.org\"\n  ca = \"/etc/ssl/own.pem\"\n"
-          "  token = \"...\"\n  ssh_key = \"/home/mei/.ssh/id_ed25519\"\n\n"
+          "  token = \"...\"\n  identity = \"/home/mei/.ssh/id_ed25519\"\n\n"
           "  SUANLI_URL SUANLI_TOKEN SUANLI_CA SUANLI_PROFILE SUANLI_LANG SUANLI_FOR\n"
-          "  SUANLI_IMAGE SUANLI_GPU SUANLI_SSH_KEY\n\n", to);
-    fprintf(to, "%s\n", tr("A project's ./.suanli.toml may set profile, lang, for, image and gpu only."));
+          "  SUANLI_IMAGE SUANLI_GPU SUANLI_IDENTITY\n\n",
+          to);
+    fprintf(to, "%s\n",
+            tr("A project's ./.suanli.toml may set profile, lang, for, image and gpu only."));
     return 0;
 }
 

@@ -13,7 +13,8 @@
 #define IDEM_TEXT_MAX (4 << 20)
 #define IDEM_PARALLEL_MAX 256
 
-/* Opens and locks the file; false when another process holds it. An unlinked file is opened anew. */
+/* Opens and locks the file; false when another process holds it. An unlinked file is opened anew.
+ */
 static bool idem_lock(struct idem *i)
 {
     for (int tries = 0; tries < 100; tries++) {

@@ -12,7 +12,7 @@ struct idem {
     char key[IDEM_KEY_SIZE];
     char *body; /* owned: the body to send; NULL when there is none */
     char *path; /* owned: the file that remembers it; NULL: could not be stored */
-    int fd;     /* owned: it, locked while we live; the same act typed at once elsewhere is another */
+    int fd; /* owned: it, locked while we live; the same act typed at once elsewhere is another */
     bool again; /* continues an earlier try */
 };
 /* act: what makes two commands the same act (method, server, path, what was asked for). */

@@ -13,17 +13,38 @@ static const struct {
     const char *cli;
     cmd_run *run;
 } commands[] = {
-    {"login", cmd_login},     {"whoami", cmd_whoami},   {"offers", cmd_offers},
-    {"quote", cmd_quote},     {"rent", cmd_rent},       {"ls", cmd_ls},
-    {"show", cmd_show},       {"stop", cmd_stop},       {"start", cmd_start},
-    {"extend", cmd_extend},   {"resize", cmd_resize},   {"release", cmd_release},
-    {"ssh", cmd_ssh},         {"exec", cmd_exec},       {"cp", cmd_cp},
-    {"code", cmd_code},       {"ssh-config", cmd_ssh_config}, {"logs", cmd_logs},
-    {"events", cmd_events},   {"usage export", cmd_usage}, {"wallet", cmd_wallet},
-    {"bill", cmd_bill},       {"key add", cmd_key_add}, {"disk rm", cmd_disk_rm},
-    {"port open", cmd_port},  {"port close", cmd_port}, {"admin check", cmd_check},
-    {"doctor", cmd_doctor},   {"completion", cmd_completion}, {"help", cmd_help},
-    {"man", cmd_man},         {"version", cmd_version},
+    {"login", cmd_login},
+    {"whoami", cmd_whoami},
+    {"offers", cmd_offers},
+    {"quote", cmd_quote},
+    {"rent", cmd_rent},
+    {"ls", cmd_ls},
+    {"show", cmd_show},
+    {"stop", cmd_stop},
+    {"start", cmd_start},
+    {"extend", cmd_extend},
+    {"resize", cmd_resize},
+    {"release", cmd_release},
+    {"ssh", cmd_ssh},
+    {"exec", cmd_exec},
+    {"cp", cmd_cp},
+    {"code", cmd_code},
+    {"ssh-config", cmd_ssh_config},
+    {"logs", cmd_logs},
+    {"events", cmd_events},
+    {"usage export", cmd_usage},
+    {"wallet", cmd_wallet},
+    {"bill", cmd_bill},
+    {"key add", cmd_key_add},
+    {"disk rm", cmd_disk_rm},
+    {"port open", cmd_port},
+    {"port close", cmd_port},
+    {"admin check", cmd_check},
+    {"doctor", cmd_doctor},
+    {"completion", cmd_completion},
+    {"help", cmd_help},
+    {"man", cmd_man},
+    {"version", cmd_version},
 };
 
 /* Operations that destroy and have no screen of their own. */
@@ -40,7 +61,9 @@ int cmd_api(struct cli *c, struct call *call)
 
     answer_init(&a);
     for (size_t i = 0; i < ARRAY_LEN(destroys); i++) {
-        int e = str_eq(destroys[i].cli, call->verb->cli) ? confirm(c, "--yes", tr(destroys[i].question)) : 0;
+        int e = str_eq(destroys[i].cli, call->verb->cli)
+                    ? confirm(c, "--yes", tr(destroys[i].question))
+                    : 0;
         if (e)
             return e;
     }
@@ -85,16 +108,20 @@ static int global_flag(struct globals *g, int argc, char **argv, int i)
     const struct {
         const char *name, *alias;
         bool *flag;
-    } bools[] = {{"--json", "--json", &g->json},         {"--quiet", "-q", &g->quiet},
-                 {"--yes", "-y", &g->yes},               {"--dry-run", "--dry-run", &g->dry_run},
-                 {"--no-wait", "--no-wait", &g->no_wait}, {"--no-color", "--no-color", &g->no_color},
-                 {"--utc", "--utc", &g->utc},            {"--help", "-h", &g->help},
+    } bools[] = {{"--json", "--json", &g->json},
+                 {"--quiet", "-q", &g->quiet},
+                 {"--yes", "-y", &g->yes},
+                 {"--dry-run", "--dry-run", &g->dry_run},
+                 {"--no-wait", "--no-wait", &g->no_wait},
+                 {"--no-color", "--no-color", &g->no_color},
+                 {"--utc", "--utc", &g->utc},
+                 {"--help", "-h", &g->help},
                  {"--version", "-V", &g->version}};
     const struct {
         const char *name;
         const char **value;
-    } values[] = {{"--url", &g->cfg.url},   {"--ca", &g->cfg.ca},
-                  {"--lang", &g->cfg.lang}, {"--profile", &g->cfg.profile},
+    } values[] = {{"--url", &g->cfg.url},     {"--ca", &g->cfg.ca},
+                  {"--lang", &g->cfg.lang},   {"--profile", &g->cfg.profile},
                   {"--timeout", &g->timeout}, {"--token-file", &g->cfg.token_file}};
 
     for (size_t k = 0; k < ARRAY_LEN(bools); k++) {
@@ -147,7 +174,8 @@ static int unknown_verb(struct cli *c, int argc, char **argv)
     for (size_t i = 0; i < verb_count; i++) { /* "disk" alone: its verbs */
         size_t n = strlen(argv[0]);
         if (strncmp(verbs[i].cli, argv[0], n) == 0 && verbs[i].cli[n] == ' ' && argc == 1)
-            return fail_usage(c, tr("%s needs another word; see: suanli help %s"), argv[0], argv[0]);
+            return fail_usage(c, tr("%s needs another word; see: suanli help %s"), argv[0],
+                              argv[0]);
     }
     if (argc > 1)
         strbuf_addf(&two, " %s", argv[1]);
@@ -155,7 +183,8 @@ static int unknown_verb(struct cli *c, int argc, char **argv)
     near = near ? near : verb_near(argv[0]);
     if (str_eq(argv[0], "rm") || str_eq(argv[0], "down") || str_eq(argv[0], "destroy") ||
         str_eq(argv[0], "scancel") || str_eq(argv[0], "terminate") || str_eq(argv[0], "kill"))
-        return fail_usage(c, tr("%s: stop or release? stop keeps the data, release erases it"), argv[0]);
+        return fail_usage(c, tr("%s: stop or release? stop keeps the data, release erases it"),
+                          argv[0]);
     if (real)
         return fail_usage(c, tr("%s is called %s here: suanli %s"), argv[0], real, real);
     if (near)
@@ -177,7 +206,7 @@ static void translate_synonym(struct cli *c, int argc, char **argv)
 
 static int no_words(struct cli *c)
 {
-    char *ls[] = {(char *)(uintptr_t)"ls"};
+    char *ls[] = {(char *)(uintptr_t) "ls"};
     struct call call;
 
     if (!c->cfg.token || !c->cfg.url || c->json)
@@ -251,7 +280,8 @@ static int setup(struct cli *c, const struct globals *g)
     if (g->utc)
         setenv("TZ", "UTC0", 1);
     if (g->timeout && duration_parse(g->timeout, &c->timeout_s) != ERR_OK)
-        return fail_usage(c, tr("%s %s: expected something such as %s"), "--timeout", g->timeout, "90s, 10m");
+        return fail_usage(c, tr("%s %s: expected something such as %s"), "--timeout", g->timeout,
+                          "90s, 10m");
     return 0;
 }
 

@@ -93,7 +93,8 @@ static int timed_out(struct cli *c, const json_t *o, bool erasing)
 {
     struct refusal why;
 
-    (void)refusef(&why, erasing ? ERR_ERASE_PENDING : ERR_TIMEOUT, "name", "%s", field_str(o, "name"));
+    (void)refusef(&why, erasing ? ERR_ERASE_PENDING : ERR_TIMEOUT, "name", "%s",
+                  field_str(o, "name"));
     if (!erasing)
         refusal_set(&why, "what", field_str(o, "name"));
     bool json = c->json;
@@ -148,7 +149,8 @@ int wait_state(struct cli *c, const char *id, const char *want, int64_t timeout_
             return fail_answer(c, a);
         } else if (!interrupted()) {
             lost_at = lost_at ? lost_at : boot_now();
-            progress_line(c, "%s", tr("The server does not answer; trying again. The work goes on."));
+            progress_line(c, "%s",
+                          tr("The server does not answer; trying again. The work goes on."));
             if (boot_now() - lost_at > 60000)
                 return fail_answer(c, a);
         }

@@ -72,7 +72,8 @@ static bool address_ok(const json_t *ssh)
 
 /* One line a instance under its id; the id is the alias we connect by, so ports and addresses may
  * change. Rewritten whole. */
-static enum err known_hosts_set(const char *path, const char *id, const char *key, struct refusal *why)
+static enum err known_hosts_set(const char *path, const char *id, const char *key,
+                                struct refusal *why)
 {
     AUTO_FREE char *old = NULL;
     AUTO_STRBUF struct strbuf out = {0};
@@ -103,7 +104,8 @@ int ssh_words_make(struct cli *c, const json_t *o, struct ssh_words *ret_w)
 
     *ret_w = (struct ssh_words){0};
     if (!address_ok(ssh) || !is_host(id)) {
-        (void)refusef(&why, ERR_PROTOCOL, "why", "%s", tr("the server gave no SSH address and host key"));
+        (void)refusef(&why, ERR_PROTOCOL, "why", "%s",
+                      tr("the server gave no SSH address and host key"));
         return fail(c, &why);
     }
     if (known_hosts_set(known, id, field_str(ssh, "host_key"), &why) != ERR_OK)
@@ -117,8 +119,8 @@ int ssh_words_make(struct cli *c, const json_t *o, struct ssh_words *ret_w)
     ssh_word(ret_w, "-oUpdateHostKeys=no");
     ssh_word(ret_w, "-oServerAliveInterval=15");
     ssh_word(ret_w, "-oConnectTimeout=15");
-    if (c->cfg.ssh_key)
-        ssh_word(ret_w, "-i%s", c->cfg.ssh_key);
+    if (c->cfg.identity)
+        ssh_word(ret_w, "-i%s", c->cfg.identity);
     ssh_word(ret_w, "-p%" PRId64, field_i64(ssh, "port"));
     ssh_word(ret_w, "%s@%s", field_str(ssh, "user"), field_str(ssh, "host"));
     return 0;
@@ -206,7 +208,8 @@ int cmd_exec(struct cli *c, struct call *call)
     if (call->rest_count == 0)
         return fail_usage(c, "%s", tr("exec: the command is missing: suanli exec NAME -- COMMAND"));
     if (c->json)
-        return fail_usage(c, "%s", tr("exec: its output is the command's own; --json has no meaning"));
+        return fail_usage(c, "%s",
+                          tr("exec: its output is the command's own; --json has no meaning"));
     return cmd_ssh(c, call);
 }
 
@@ -216,9 +219,9 @@ static const char *work_folder(const json_t *o)
     size_t i;
     json_t *d;
 
-    json_array_foreach (json_object_get(o, "disks"), i, d)
-        if (str_eq(field_str(d, "kind"), "data") && *field_str(d, "mount") == '/')
-            return field_str(d, "mount");
+    json_array_foreach(json_object_get(o, "disks"), i,
+                       d) if (str_eq(field_str(d, "kind"), "data") &&
+                              *field_str(d, "mount") == '/') return field_str(d, "mount");
     return "/root";
 }
 

@@ -21,7 +21,8 @@ static char *tilde(const char *path)
 static bool word_ok(const char *s)
 {
     return *s && *s != '-' &&
-           s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:")] == '\0';
+           s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:")] ==
+               '\0';
 }
 
 static void add_host(struct cli *c, struct strbuf *out, struct strbuf *known, const json_t *o)
@@ -33,12 +34,13 @@ static void add_host(struct cli *c, struct strbuf *out, struct strbuf *known, co
 
     strbuf_addf(out, "Host %s %s\n  HostName %s\n  Port %" PRId64 "\n  User %s\n", name, id,
                 field_str(ssh, "host"), field_i64(ssh, "port"), field_str(ssh, "user"));
-    strbuf_addf(out, "  HostKeyAlias %s\n  UserKnownHostsFile \"%s\"\n  GlobalKnownHostsFile /dev/null\n", id,
-                hosts_tilde);
+    strbuf_addf(
+        out, "  HostKeyAlias %s\n  UserKnownHostsFile \"%s\"\n  GlobalKnownHostsFile /dev/null\n",
+        id, hosts_tilde);
     strbuf_add(out, "  StrictHostKeyChecking yes\n  CheckHostIP no\n  UpdateHostKeys no\n"
                     "  ServerAliveInterval 15\n");
-    if (c->cfg.ssh_key) {
-        AUTO_FREE char *key = tilde(c->cfg.ssh_key);
+    if (c->cfg.identity) {
+        AUTO_FREE char *key = tilde(c->cfg.identity);
         strbuf_addf(out, "  IdentityFile \"%s\"\n", key);
     }
     strbuf_add(out, "\n");
@@ -134,7 +136,9 @@ static void warn_clash(struct cli *c, const char *name)
             continue;
         while ((word = strtok_r(NULL, " \t", &word_save)))
             if (str_eq(word, name))
-                say(c, tr("Your own ~/.ssh/config has a Host %s too; ours comes first. The id works as a name as well."),
+                say(c,
+                    tr("Your own ~/.ssh/config has a Host %s too; ours comes first. The id works "
+                       "as a name as well."),
                     name);
     }
 }
@@ -151,7 +155,8 @@ static int write_hosts(struct cli *c, const char *own, const json_t *items, stru
     strbuf_init(&out, SSH_CONFIG_MAX);
     strbuf_init(&known, SSH_CONFIG_MAX);
     strbuf_add(&out, "# Written by: suanli ssh-config. Changes here are lost.\n");
-    json_array_foreach (items, i, o) {
+    json_array_foreach(items, i, o)
+    {
         if (!host_ok(o))
             continue;
         add_host(c, &out, &known, o);

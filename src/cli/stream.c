@@ -87,14 +87,16 @@ static void stream_document(struct stream *s)
     size_t i;
     json_t *v;
 
-    if (json_parse(strbuf_str(&s->a->body), s->a->body.len, ANSWER_MAX, &s->a->json, NULL) != ERR_OK)
+    if (json_parse(strbuf_str(&s->a->body), s->a->body.len, ANSWER_MAX, &s->a->json, NULL) !=
+        ERR_OK)
         return;
     const json_t *items = json_object_get(s->a->json, "items");
     if (!items) {
         s->on_item(s->user, s->a->json, strbuf_str(&s->a->body));
         return;
     }
-    json_array_foreach (items, i, v) {
+    json_array_foreach(items, i, v)
+    {
         char *raw = json_dumps(v, JSON_COMPACT);
         bool more = s->on_item(s->user, v, raw ? raw : "");
         free(raw);

@@ -10,7 +10,7 @@
 struct table {
     struct {
         char *text; /* owned */
-    } *cell;        /* owned: row by row, the first row is the head */
+    } * cell;       /* owned: row by row, the first row is the head */
     size_t cells, cap;
     size_t columns;
     bool right[TABLE_COLUMNS_MAX]; /* numbers stand right */

@@ -24,7 +24,8 @@ static size_t unsafe_len(const char *s)
         return 1;
     if (u[0] == 0xC2 && u[1] >= 0x80 && u[1] <= 0x9F)
         return 2;
-    if (u[0] == 0xE2 && u[1] == 0x80 && ((u[2] >= 0x8B && u[2] <= 0x8F) || (u[2] >= 0xA8 && u[2] <= 0xAE)))
+    if (u[0] == 0xE2 && u[1] == 0x80 &&
+        ((u[2] >= 0x8B && u[2] <= 0x8F) || (u[2] >= 0xA8 && u[2] <= 0xAE)))
         return 3;
     if (u[0] == 0xE2 && u[1] == 0x81 && u[2] >= 0xA6 && u[2] <= 0xA9)
         return 3;
@@ -150,8 +151,8 @@ int fail_answer(struct cli *c, const struct answer *a)
         return fail(c, &a->why);
     if (!json_is_object(a->json) || !field_is(a->json, "code")) {
         struct refusal why;
-        (void)refusef(&why, a->status >= 500 ? ERR_UNAVAILABLE : ERR_PROTOCOL, "why",
-                      "HTTP %ld", a->status);
+        (void)refusef(&why, a->status >= 500 ? ERR_UNAVAILABLE : ERR_PROTOCOL, "why", "HTTP %ld",
+                      a->status);
         return fail(c, &why);
     }
     if (c->json)

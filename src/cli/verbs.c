@@ -67,20 +67,21 @@ const size_t field_count = ARRAY_LEN(fields);
 /* Words a verb takes beside its path: the everyday form of a flag. */
 static const struct {
     const char *cli, *arg;
-} word_args[] = {{"extend", "by"},     {"disk attach", "instance"}, {"offers", "filter"},
-                 {"bill", "month"},    {"key add", "public_key"},   {"disk create", "size"},
+} word_args[] = {{"extend", "by"},      {"disk attach", "instance"}, {"offers", "filter"},
+                 {"bill", "month"},     {"key add", "public_key"},   {"disk create", "size"},
                  {"disk grow", "size"}, {"usage export", "month"}};
 
 /* What fingers bring from docker, kubectl, Slurm and the clouds. */
 static const struct {
     const char *typed, *real;
-} synonyms[] = {
-    {"run", "rent"},      {"create", "rent"},   {"launch", "rent"},  {"up", "rent"},
-    {"sbatch", "rent"},   {"salloc", "rent"},   {"ps", "ls"},        {"status", "ls"},
-    {"squeue", "ls"},     {"list", "ls"},       {"sinfo", "offers"}, {"gpu", "offers"},
-    {"gpus", "offers"},   {"search", "offers"}, {"cost", "bill"},    {"balance", "wallet"},
-    {"log", "logs"},      {"describe", "show"}, {"info", "show"},    {"images", "image ls"},
-    {"disks", "disk ls"}, {"keys", "key ls"},   {"nodes", "admin node ls"}};
+} synonyms[] = {{"run", "rent"},       {"create", "rent"},        {"launch", "rent"},
+                {"up", "rent"},        {"sbatch", "rent"},        {"salloc", "rent"},
+                {"ps", "ls"},          {"status", "ls"},          {"squeue", "ls"},
+                {"list", "ls"},        {"sinfo", "offers"},       {"gpu", "offers"},
+                {"gpus", "offers"},    {"search", "offers"},      {"cost", "bill"},
+                {"balance", "wallet"}, {"log", "logs"},           {"describe", "show"},
+                {"info", "show"},      {"images", "image ls"},    {"disks", "disk ls"},
+                {"keys", "key ls"},    {"nodes", "admin node ls"}};
 
 const struct verb *verb_find(const char *cli)
 {

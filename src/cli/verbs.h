@@ -20,8 +20,8 @@ enum arg_type {
 enum verb_flags { VERB_READ = 1, VERB_IDEM = 2, VERB_DRYRUN = 4, VERB_STREAM = 8 };
 
 struct verb {
-    const char *name; /* "instance_create"; "local_ssh" */
-    const char *cli;  /* "rent", "admin node ls" */
+    const char *name;          /* "instance_create"; "local_ssh" */
+    const char *cli;           /* "rent", "admin node ls" */
     const char *method, *path; /* NULL: a verb of the CLI alone */
     unsigned flags;
     const char *schema, *summary;

@@ -17,7 +17,8 @@ static const struct {
     {"image", "name default state bytes need_driver need_cuda source"},
     {"budget", "name period cap spent held left"},
     {"audit", "at actor action object result request_id"},
-    {"node", "name id state seen_at cores_free cores memory_mib_free memory_mib disk_mib_free runtime"},
+    {"node",
+     "name id state seen_at cores_free cores memory_mib_free memory_mib disk_mib_free runtime"},
     {"price", "sku price unit valid_from id"},
     {"user", "name id role project created_at"},
     {"check_row", "id pass text"},
@@ -84,7 +85,8 @@ static void value_text(const char *schema, const char *name, const json_t *v, st
     } else if (json_is_array(v)) {
         size_t i;
         json_t *item;
-        json_array_foreach (v, i, item) {
+        json_array_foreach(v, i, item)
+        {
             strbuf_add(out, i ? ", " : "");
             value_text(schema, "", item, out);
         }
@@ -159,8 +161,7 @@ static void view_list(struct cli *c, const char *schema, const json_t *items)
         p += len + (p[len] == ' ');
     }
     table_init(&t, head, align);
-    json_array_foreach (items, i, item)
-        list_row(&t, schema, field, item);
+    json_array_foreach(items, i, item) list_row(&t, schema, field, item);
     table_print(&t, stdout, c->color);
     table_fini(&t);
 }
@@ -186,7 +187,7 @@ static void view_object(struct cli *c, const char *schema, const json_t *o)
         column_title(fields[i].name, name, sizeof(name));
         strbuf_init(&line, 4096);
         strbuf_init(&value, 4096);
-        table_pad(&line, tr(name), 16, false);
+        table_pad(&line, tr(name), 18, false);
         value_text(schema, fields[i].name, v, &value);
         printf("%s  %s\n", strbuf_str(&line), strbuf_str(&value));
     }
@@ -200,8 +201,7 @@ static void view_ids(const json_t *json)
 
     if (!items)
         view_id(json);
-    json_array_foreach (items, i, item)
-        view_id(item);
+    json_array_foreach(items, i, item) view_id(item);
 }
 
 int view_print(struct cli *c, const struct verb *verb, const struct answer *a)

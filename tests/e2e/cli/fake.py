@@ -101,7 +101,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if url.path == "/healthz":
             return self.reply(200, {"ok": True})
         if url.path == "/v1/openapi.json":
-            return self.reply(200, {"info": {"version": "0.1.0"}})
+            return self.reply(200, {"info": {"version": "1"}})
         op, words = self.match(url.path)
         if not op:
             return self.reply(*problem("not_found", 404, "There is no such address."))

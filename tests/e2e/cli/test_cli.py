@@ -695,7 +695,7 @@ def doctor_names_a_fix_for_what_is_wrong():
     r = run(["doctor", "--url", "http://127.0.0.1:1"], home=home)
     check(r.rc == 1 and "BAD" in r.out)
     doc = one_json(run("doctor --json").out)
-    check(doc["ok"] is True and {c["check"] for c in doc["checks"]} >= {"server", "clock", "login", "SSH keys", "ssh client"})
+    check(doc["ok"] is True and {c["check"] for c in doc["checks"]} >= {"server", "clock", "who you are", "SSH keys", "ssh client"})
 
 @test
 def completion_knows_verbs_flags_and_live_names():

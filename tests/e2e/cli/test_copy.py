@@ -43,7 +43,7 @@ import pwd
 F.over["instance_get"] = {"ssh": {"host": "127.0.0.1", "port": port, "user": pwd.getpwuid(os.getuid()).pw_name,
                                   "host_key": " ".join(open(AT("host.pub")).read().split()[:2])}}
 ENV = {"PATH": os.environ["PATH"], "HOME": AT("home"), "LC_ALL": "C.UTF-8", "SUANLI_URL": F.url, "SUANLI_TOKEN": "t",
-       "SUANLI_SSH_KEY": AT("user"), "XDG_RUNTIME_DIR": AT("run")}
+       "SUANLI_IDENTITY": AT("user"), "XDG_RUNTIME_DIR": AT("run")}
 os.makedirs(AT("home"))
 os.makedirs(AT("run"))
 os.makedirs(AT("far"))
