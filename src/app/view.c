@@ -41,7 +41,7 @@ static const char *const reason_texts[END_REASON_COUNT] = {
 
 static void view_problem(struct op *op, const char *key, const struct refusal *why)
 {
-    AUTO_STRBUF struct strbuf b;
+    AUTO_STRBUF struct strbuf b = {0};
 
     if (why->code == ERR_OK) {
         json_none(&op->out, key);
