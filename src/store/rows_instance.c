@@ -96,7 +96,8 @@ enum err store_instance_save(struct store *s, const struct instance *i)
     TRY(row_save(s, &instance_row, i));
     TRY(sql_run(s, "DELETE FROM instance_port WHERE instance=?", "t", i->id.s));
     for (int32_t n = 0; n < i->port_count; n++)
-        TRY(sql_run(s, "INSERT INTO instance_port(instance, guest, host, node) VALUES(?,?,?,?)",
+        TRY(sql_run(s, "INSERT INTO instance_port(instance, guest, host, node) "
+                    "VALUES(?,?,?,nullif(?,''))",
                     "tiit", i->id.s, (int64_t)i->ports[n].guest, (int64_t)i->ports[n].host,
                     i->node.s));
     return ERR_OK;

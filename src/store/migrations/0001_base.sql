@@ -69,7 +69,7 @@ CREATE INDEX instance_project ON instance(project, id);
 CREATE INDEX instance_state ON instance(state) WHERE state NOT IN (8, 9);
 CREATE TABLE instance_port(
   instance TEXT NOT NULL REFERENCES instance, guest INTEGER NOT NULL, host INTEGER NOT NULL,
-  node TEXT NOT NULL REFERENCES node, PRIMARY KEY(instance, guest),
+  node TEXT REFERENCES node, PRIMARY KEY(instance, guest),
   UNIQUE(node, host)) STRICT, WITHOUT ROWID;
 CREATE TABLE instance_spec(
   instance TEXT PRIMARY KEY REFERENCES instance, argv TEXT NOT NULL,
