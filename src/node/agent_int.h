@@ -32,8 +32,9 @@ struct unknown_guest {
 struct fetch {
     pid_t child; /* 0: none */
     int fd;      /* owned: the child's word (struct refusal); -1 */
-    char digest[PRIV_DIGEST_SIZE];
-    char name[64]; /* of the folder below staging */
+    char source[WANT_SOURCE_SIZE];
+    char digest[PRIV_DIGEST_SIZE]; /* "": to be found out */
+    char name[64];                 /* of the folder below staging */
 };
 
 struct agent {
@@ -59,7 +60,8 @@ struct agent {
     size_t stray_count;
     utime_t list_at;
     struct fetch fetch;
-    utime_t watch_at; /* last sample of running guests */
+    bool staging_swept; /* what an earlier life left there is gone */
+    utime_t watch_at;   /* last sample of running guests */
     utime_t disks_warn_at;
     /* link */
     int64_t seen;    /* version last acted on */
@@ -90,7 +92,7 @@ void agent_disks_look_again(struct agent *a, const struct lease_row *l);
 void agent_cards_read(struct agent *a, utime_t now);
 
 /* agent_act.c */
-bool agent_act(struct agent *a, utime_t now); /* true: something was done, look again */
+bool agent_act(struct agent *a, utime_t now);            /* true: something was done, look again */
 void disk_order_failed(struct disk_row *d, utime_t now); /* counts, and sets the next try */
 void agent_kill_unknown(struct agent *a, const struct want *w, utime_t now);
 

@@ -61,6 +61,17 @@ struct disk_row *book_disk(struct book *b, struct id disk)
     return NULL;
 }
 
+struct image_row *book_image_add(struct book *b, const char *digest)
+{
+    struct image_row *m = mem_alloc(sizeof(*m));
+
+    (void)str_copy(m->want.digest, sizeof(m->want.digest), digest);
+    m->want.present = true;
+    m->unsaved = true;
+    *vec_push(&b->images) = m;
+    return m;
+}
+
 struct image_row *book_image(struct book *b, const char *digest)
 {
     VEC_FOREACH (m, &b->images)
@@ -243,21 +254,48 @@ static void disks_take(struct book *b, const struct want *w)
     }
 }
 
+static void resolves_take(struct book *b, const struct want *w)
+{
+    size_t kept = 0;
+
+    VEC_FOREACH (r, &b->resolves)
+        r->named = false;
+    for (size_t i = 0; i < w->resolve_count; i++) {
+        struct resolve_row *found = NULL;
+
+        VEC_FOREACH (r, &b->resolves)
+            if (str_eq(r->source, w->resolve[i]))
+                found = r;
+        if (found == NULL) {
+            found = vec_push(&b->resolves);
+            (void)str_copy(found->source, sizeof(found->source), w->resolve[i]);
+        }
+        found->named = true;
+    }
+    for (size_t i = 0; i < b->resolves.len; i++)
+        if (b->resolves.at[i].named || b->resolves.at[i].fetching)
+            b->resolves.at[kept++] = b->resolves.at[i];
+    b->resolves.len = kept;
+}
+
+static bool image_changed(const struct image_row *m, const struct want_image *w)
+{
+    return m->unsaved || memcmp(&m->want, w, sizeof(m->want)) != 0;
+}
+
 static void images_take(struct book *b, const struct want *w)
 {
     VEC_FOREACH (m, &b->images)
         (*m)->named = false;
     for (size_t i = 0; i < w->image_count; i++) {
         struct image_row *m = book_image(b, w->images[i].digest);
-        bool fresh = m == NULL;
 
-        if (fresh) {
-            m = mem_alloc(sizeof(*m));
-            *vec_push(&b->images) = m;
-        }
-        bool changed = fresh || memcmp(&m->want, &w->images[i], sizeof(m->want)) != 0;
+        if (m == NULL)
+            m = book_image_add(b, w->images[i].digest);
+        bool changed = image_changed(m, &w->images[i]);
         m->want = w->images[i];
         m->named = true;
+        m->unsaved = false;
         if (changed) {
             m->retry_at = 0;
             book_image_save(b, m, false);
@@ -287,6 +325,7 @@ void book_take(struct book *b, const struct want *w)
     free(was);
     disks_take(b, w);
     images_take(b, w);
+    resolves_take(b, w);
 }
 
 /* The machine was started anew: what had begun ended with the last proof of it. */
@@ -336,6 +375,7 @@ void book_close(struct book *b)
     vec_fini(&b->leases);
     vec_fini(&b->disks);
     vec_fini(&b->images);
+    vec_fini(&b->resolves);
     vec_fini(&b->slices);
     vec_fini(&b->tombs);
     journal_close(b->journal);

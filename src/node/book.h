@@ -82,12 +82,24 @@ struct disk_row {
 struct image_row {
     struct want_image want;
     bool named;
+    bool unsaved; /* no record of it yet */
     /* found; not kept */
     bool found;
     enum rec_item state;
     bool fetching, importing;
     int64_t bytes;
+    char staging[64]; /* folder the import reads; "" none */
     utime_t seen_at, failed_at, retry_at;
+    uint32_t failures;
+    struct refusal why;
+};
+
+/* A source without a digest; asked anew after a restart, so not kept. */
+struct resolve_row {
+    char source[WANT_SOURCE_SIZE];
+    char digest[PRIV_DIGEST_SIZE]; /* "": not known yet */
+    bool named, fetching;
+    utime_t retry_at;
     uint32_t failures;
     struct refusal why;
 };
@@ -103,6 +115,7 @@ struct book {
     VEC(struct lease_row *) leases; /* owned */
     VEC(struct disk_row *) disks;
     VEC(struct image_row *) images;
+    VEC(struct resolve_row) resolves;
     VEC(struct meter_slice) slices; /* by boot as they came, then by seq */
     int64_t seq_next;               /* of this boot */
     VEC(struct tomb) tombs;
@@ -126,6 +139,7 @@ void book_lease_renew(struct book *b, struct lease_row *l);
 struct disk_row *book_disk(struct book *b, struct id disk);
 void book_disk_drop(struct book *b, struct disk_row *d);
 struct image_row *book_image(struct book *b, const char *digest);
+struct image_row *book_image_add(struct book *b, const char *digest); /* wanted, not recorded */
 void book_image_drop(struct book *b, struct image_row *m);
 /* Takes an answer: named leases, disks, images. Ends that differ by less than half a second are
  * the same end seen through another delay: the earlier one stays. Records what changed. */

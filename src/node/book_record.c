@@ -447,7 +447,8 @@ void book_dump(void *user, struct journal *j UNUSED)
     VEC_FOREACH (d, &b->disks)
         book_disk_save(b, *d, false);
     VEC_FOREACH (m, &b->images)
-        book_image_save(b, *m, false);
+        if (!(*m)->unsaved)
+            book_image_save(b, *m, false);
     VEC_FOREACH (s, &b->slices)
         book_slice_save(b, s, 0);
     /* After the slices: a lease's own record knows best how far it is metered. */

@@ -60,6 +60,10 @@ struct nvml {
     NVML_FUNCTIONS(X)
 #undef X
     char driver[32], cuda[16];
+    struct { /* who sat where: a card that fell off no longer says */
+        char uuid[GPU_UUID_SIZE], model[GPU_NAME_SIZE];
+        int64_t memory_mib;
+    } known[GPU_CARDS_MAX];
     size_t topology_count; /* cards when it was read: it changes with them only */
     uint8_t topology_known[GPU_CARDS_MAX][GPU_CARDS_MAX];
 };
@@ -136,6 +140,19 @@ static void card_read(struct nvml *n, unsigned int index, nvml_device *ret_devic
                  NVML_CALL(n, utilization, d, &u) != NVML_GPU_IS_LOST;
 }
 
+static void card_recall(struct nvml *n, size_t index, struct gpu_card *c)
+{
+    if (c->healthy) {
+        memcpy(n->known[index].uuid, c->uuid, sizeof(c->uuid));
+        memcpy(n->known[index].model, c->model, sizeof(c->model));
+        n->known[index].memory_mib = c->memory_mib;
+    } else if (c->uuid[0] == '\0') {
+        memcpy(c->uuid, n->known[index].uuid, sizeof(c->uuid));
+        memcpy(c->model, n->known[index].model, sizeof(c->model));
+        c->memory_mib = n->known[index].memory_mib;
+    }
+}
+
 static void topology_read(struct nvml *n, const nvml_device *devices, size_t count)
 {
     memset(n->topology_known, 255, sizeof(n->topology_known));
@@ -162,8 +179,10 @@ static enum err nvml_read(void *self, struct gpu_list *l, struct refusal *why)
     if (r != NVML_SUCCESS)
         return refusef(why, ERR_UNAVAILABLE, "why", "NVML error %d", r);
     l->count = MIN((size_t)count, (size_t)GPU_CARDS_MAX);
-    for (size_t i = 0; i < l->count; i++)
+    for (size_t i = 0; i < l->count; i++) {
         card_read(n, (unsigned int)i, &devices[i], &l->at[i]);
+        card_recall(n, i, &l->at[i]);
+    }
     if (n->topology_count != l->count)
         topology_read(n, devices, l->count);
     memcpy(l->topology, n->topology_known, sizeof(l->topology));

@@ -11,6 +11,9 @@ static void cards_json(const struct agent *a, struct json_writer *w)
     for (size_t i = 0; i < a->cards.count; i++) {
         const struct gpu_card *c = &a->cards.at[i];
 
+        /* One that says nothing of itself, or says to be another, cannot be offered. */
+        if (c->uuid[0] == '\0' || c->model[0] == '\0' || gpu_find(&a->cards, c->uuid) != c)
+            continue;
         json_object_begin(w, NULL);
         json_str(w, "uuid", c->uuid);
         json_str(w, "model", c->model);
@@ -244,6 +247,23 @@ static void images_json(const struct agent *a, struct json_writer *w)
     json_array_finish(w);
 }
 
+static void resolved_json(const struct agent *a, struct json_writer *w)
+{
+    json_array_begin(w, "resolved");
+    for (size_t i = 0; i < a->book.resolves.len; i++) {
+        const struct resolve_row *r = &a->book.resolves.at[i];
+
+        if (r->digest[0] == '\0' && r->why.code == ERR_OK)
+            continue;
+        json_object_begin(w, NULL);
+        json_str(w, "source", r->source);
+        json_str(w, "digest", r->digest[0] != '\0' ? r->digest : NULL);
+        error_json(w, &r->why);
+        json_object_finish(w);
+    }
+    json_array_finish(w);
+}
+
 static void unknown_json(const struct agent *a, struct json_writer *w)
 {
     json_array_begin(w, "unknown");
@@ -353,6 +373,7 @@ char *report_build(struct agent *a, utime_t now, int64_t wait_ms)
     json_array_finish(&w);
     disks_json(a, &w);
     images_json(a, &w);
+    resolved_json(a, &w);
     unknown_json(a, &w);
     slices_json(a, &w);
     logs_json(a, &w);

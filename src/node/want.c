@@ -323,6 +323,7 @@ static void items_parse(struct want *w)
     const json_t *disks = json_object_get(w->doc, "disks");
     const json_t *images = json_object_get(w->doc, "images");
     const json_t *kill = json_object_get(w->doc, "kill_unknown");
+    const json_t *resolve = json_object_get(w->doc, "resolve");
 
     for (size_t i = 0; i < json_array_size(disks); i++)
         if (w->disk_count < RECONCILE_DISKS_MAX &&
@@ -336,6 +337,15 @@ static void items_parse(struct want *w)
             w->image_count++;
         else
             bad_entry(w, "image");
+    for (size_t i = 0; i < json_array_size(resolve); i++) {
+        const char *s = json_string_value(json_array_get(resolve, i));
+
+        if (s != NULL && w->resolve_count < WANT_RESOLVE_MAX &&
+            str_copy(w->resolve[w->resolve_count], WANT_SOURCE_SIZE, s))
+            w->resolve_count++;
+        else
+            bad_entry(w, "resolve");
+    }
     for (size_t i = 0; i < json_array_size(kill); i++) {
         const char *s = json_string_value(json_array_get(kill, i));
 

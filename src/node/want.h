@@ -13,6 +13,7 @@
 #define WANT_NOTICES_MAX 8
 #define WANT_NOTICE_SIZE 512
 #define WANT_SOURCE_SIZE 256
+#define WANT_RESOLVE_MAX 32
 
 struct want_notice {
     int64_t id;
@@ -74,6 +75,8 @@ struct want {
     size_t disk_count;
     struct want_image images[RECONCILE_IMAGES_MAX];
     size_t image_count;
+    char resolve[WANT_RESOLVE_MAX][WANT_SOURCE_SIZE]; /* sources without a digest */
+    size_t resolve_count;
     struct id kill_unknown[RECONCILE_LEASES_MAX];
     size_t kill_count;
     json_t *doc; /* owned */

@@ -22,7 +22,7 @@ class Control:
         self.leases, self.disks, self.images, self.kill = {}, {}, {}, []
         self.version, self.cut, self.last, self.count = 1, False, None, 0
         self.slices, self.conflicts, self.ended, self.logs, self.running_seen = {}, [], {}, {}, set()
-        self.unknown, self.requests = [], []
+        self.unknown, self.resolve, self.resolved = [], [], []
         control = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -83,7 +83,7 @@ class Control:
             kill, self.kill = self.kill, []
             return {"version": self.version, "ack_seq": max(seqs, default=0), "node": "nod_x",
                     "leases": leases, "disks": list(self.disks.values()),
-                    "images": list(self.images.values()), "kill_unknown": kill}
+                    "images": list(self.images.values()), "kill_unknown": kill, "resolve": self.resolve}
 
     def take(self, body):
         self.last, self.count = body, self.count + 1
@@ -100,6 +100,7 @@ class Control:
                 self.running_seen.add(x["lease"])
             if x["state"] == "ended":
                 self.ended[x["lease"]] = x
+        self.resolved = body["resolved"]
         for x in body["logs"]:
             self.logs[x["lease"]] = base64.b64decode(x["data_b64"]).decode()
         self.lock.notify_all()
@@ -366,6 +367,20 @@ def a_failed_disk_is_told_with_its_cause(r):
     assert not r.seen("started", lease)
 
 
+def a_source_without_a_digest_is_looked_up_and_taken_in(r):
+    r.control.change(lambda: r.control.resolve.extend(["recipe:base", "docker://missing/x"]))
+    row = r.wait("digest", lambda: next((x for x in r.control.resolved if x["digest"]), None))
+    assert row == {"source": "recipe:base", "digest": "sha256:" + "c" * 64, "error": None}, row
+    bad = r.wait("error", lambda: next((x for x in r.control.resolved if x["error"]), None))
+    assert bad["error"]["code"] == "image_not_found" and bad["digest"] is None, bad
+    r.control.change(lambda: (r.control.resolve.clear(), r.control.images.update(
+        {row["digest"]: {"digest": row["digest"], "source": "recipe:base", "want": "present"}})))
+    r.wait("ready", lambda: [i for i in r.control.last["images"]
+                             if i["digest"] == row["digest"] and i["state"] == "ready"])
+    assert len(r.seen("image_imported", row["digest"])) == 1
+    r.wait("staging empty", lambda: not os.listdir(r.dir + "/state/agent/staging"))
+
+
 def unknown_guests_are_told_and_left_alone(r):
     r.do("plant lea_stranger")
     r.do("kill")
@@ -504,7 +519,8 @@ TESTS = [life_of_a_lease, the_end_comes_with_the_control_plane_and_the_agent_gon
          an_idle_seat_is_stopped_without_the_control_plane, evidence_goes_on_while_the_agent_is_away,
          a_guest_that_exits_is_told_with_its_code, a_guest_whose_guard_died_ends_as_lost,
          a_missing_image_fails_the_lease_before_it_runs, a_failed_start_is_told_with_its_cause,
-         a_failed_disk_is_told_with_its_cause, unknown_guests_are_told_and_left_alone,
+         a_failed_disk_is_told_with_its_cause,
+         a_source_without_a_digest_is_looked_up_and_taken_in, unknown_guests_are_told_and_left_alone,
          a_lease_that_is_no_longer_named_is_not_touched, an_ended_lease_never_starts_again,
          a_lower_epoch_is_ignored, disks_are_erased_told_and_forgotten, a_full_disk_is_noticed,
          output_is_pumped_when_wanted, killed_at_any_request_nothing_is_lost_or_doubled]
