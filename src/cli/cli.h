@@ -150,4 +150,5 @@ typedef int cmd_run(struct cli *c, struct call *call);
 cmd_run cmd_api, cmd_login, cmd_whoami, cmd_doctor, cmd_offers, cmd_quote, cmd_rent, cmd_ls,
     cmd_show, cmd_stop, cmd_start, cmd_extend, cmd_resize, cmd_release, cmd_ssh, cmd_exec, cmd_cp,
     cmd_code, cmd_ssh_config, cmd_logs, cmd_events, cmd_usage, cmd_wallet, cmd_bill, cmd_key_add,
-    cmd_disk_rm, cmd_completion, cmd_help, cmd_man, cmd_version, cmd_check, cmd_port;
+    cmd_disk_rm, cmd_completion, cmd_help, cmd_man, cmd_version, cmd_check, cmd_port,
+    cmd_admin_init, cmd_admin_restore;

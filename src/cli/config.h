@@ -9,7 +9,7 @@
 
 struct config {
     char *url, *token, *ca;                 /* owned; NULL: not set */
-    char *profile, *lang, *identity;         /* owned */
+    char *profile, *lang, *identity;        /* owned */
     char *rent_for, *rent_image, *rent_gpu; /* owned: defaults of rent */
     char *folder;                           /* owned: ~/.config/suanli */
     char *state;                            /* owned: ~/.local/state/suanli */

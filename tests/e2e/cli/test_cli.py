@@ -33,6 +33,7 @@ HOME = home_new()
 
 def environ(home=None, **more):
     env = {"PATH": os.environ["PATH"], "HOME": home or HOME, "LC_ALL": "C.UTF-8", "TZ": "Asia/Shanghai"}
+    env.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
     env.update({k: v for k, v in more.items() if v is not None})
     return env
 
@@ -113,7 +114,8 @@ def fake_path(home, *programs):
     for name in programs:
         path = os.path.join(folder, name)
         with open(path, "w") as f:
-            f.write('#!/bin/sh\nfor a; do printf "%s\\n" "$a"; done >>"$HOME/ssh.log"\nexit ${SSH_EXIT:-0}\n')
+            f.write('#!/bin/sh\nfor a; do printf "%s\\n" "$a"; done >>"$HOME/ssh.log"\n'
+                    'case $0 in */suanlid) echo K7QF-2M9X;; esac\nexit ${SSH_EXIT:-0}\n')
         os.chmod(path, 0o755)
     return folder + ":" + os.environ["PATH"]
 
@@ -128,7 +130,7 @@ def every_example_of_the_help_runs():
             continue
         F.reset()
         home = example_home()
-        r = run(split_example(text), home=home, PATH=fake_path(home, "ssh", "code"))
+        r = run(split_example(text), home=home, PATH=fake_path(home, "ssh", "code", "suanlid"))
         check(r.rc == 0, f"{text}: {r}")
     F.reset()
     home = example_home()
@@ -156,7 +158,7 @@ def every_verb_with_json_prints_one_document():
         home = example_home()
         words = split_example(text)
         at = words.index("--") if "--" in words else len(words)
-        r = run(words[:at] + ["--json"] + words[at:], home=home, PATH=fake_path(home, "ssh", "code"))
+        r = run(words[:at] + ["--json"] + words[at:], home=home, PATH=fake_path(home, "ssh", "code", "suanlid"))
         doc = one_json(r.out)
         if cli in script:
             check(r.rc == 2 and doc["code"] == "usage", f"{text}: {r}")
@@ -193,9 +195,9 @@ def nothing_asks_or_hangs_without_a_terminal():
             continue
         F.reset()
         home = example_home()
-        r = run([w for w in split_example(text) if w != "--yes"], home=home, PATH=fake_path(home, "ssh", "code"))
+        r = run([w for w in split_example(text) if w != "--yes"], home=home, PATH=fake_path(home, "ssh", "code", "suanlid"))
         check(r.rc in (0, 2), f"{text}: {r}")
-    for words, flag in (("release work", "--yes"), ("disk rm data", "--yes"), ("admin node rm box1", "--yes"),
+    for words, flag in (("release work", "--yes"), ("disk rm data", "--yes"), ("admin node rm box1", "--yes"), ("admin restore x", "--yes"),
                         ("login --url " + F.url, "--code")):
         F.reset()
         r = run(words)
