@@ -190,14 +190,24 @@ static void rule_changes(const struct zone *z, int64_t year, int64_t *ret_start,
     *ret_finish = rule_days(&z->dst_finish, year) * DAY_S + z->dst_finish.time_s - z->dst_offset_s;
 }
 
+/* The last change at or before t_s decides; it can belong to the year before or after, where a rule
+ * lies hours off its day. A summer time that begins where another ends goes on. */
 static int32_t rule_offset(const struct zone *z, int64_t t_s)
 {
-    int64_t start, finish;
+    int64_t year = rule_year(z, t_s), last = INT64_MIN, start, finish;
+    bool dst = false;
 
-    if (!z->has_dst)
-        return z->std_offset_s;
-    rule_changes(z, rule_year(z, t_s), &start, &finish);
-    bool dst = start < finish ? t_s >= start && t_s < finish : !(t_s >= finish && t_s < start);
+    for (int64_t y = year - 1; z->has_dst && y <= year + 1; y++) {
+        rule_changes(z, y, &start, &finish);
+        if (finish <= t_s && finish > last) {
+            last = finish;
+            dst = false;
+        }
+        if (start <= t_s && start >= last) {
+            last = start;
+            dst = true;
+        }
+    }
     return dst ? z->dst_offset_s : z->std_offset_s;
 }
 

@@ -50,6 +50,25 @@ static void try_zone(const uint8_t *data, size_t size)
     }
 }
 
+/* The text as the rule in the footer of a file with one type. */
+static void try_rule(const char *text, size_t len)
+{
+    static const size_t block = 44 + 6 + 4;
+    size_t size = 2 * block + len + 2;
+    uint8_t *file = mem_alloc(size);
+
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(file + i * block, "TZif2", 5);
+        file[i * block + 39] = 1;
+        file[i * block + 43] = 4;
+    }
+    file[2 * block] = '\n';
+    memcpy(file + 2 * block + 1, text, len);
+    file[size - 1] = '\n';
+    try_zone(file, size);
+    free(file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct zone utc;
@@ -61,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     try_amount(text);
     try_time(&utc, text);
     try_zone(data, size);
+    try_rule(text, strlen(text));
     free(text);
     return 0;
 }

@@ -58,7 +58,7 @@ MUTANTS = [
     (D + "calendar.c", "c.day = MIN(c.day, calendar_month_days(c.year, c.month));",
      "c.day = MIN(c.day, 28);", "the anchor is not kept"),
     (D + "zone.c", "if (passed == z->time_count && z->has_rule)", "if (false)", "the footer's rule is ignored"),
-    (D + "zone.c", "t_s >= start && t_s < finish", "t_s > start && t_s < finish", "summer time a second late"),
+    (D + "zone.c", "if (start <= t_s && start >= last)", "if (start < t_s && start >= last)", "summer time a second late"),
     (D + "bill.c", "return x->remainder > y->remainder ? -1 : 1;", "return x->remainder < y->remainder ? -1 : 1;",
      "the smallest remainder gets the rest"),
     (D + "bill.c", "give_rest(scratch, n, t.payable_minor - floors, ret_minor);", "(void)floors;",

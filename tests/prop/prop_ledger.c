@@ -105,6 +105,7 @@ static bool must_accept(const struct world *w, const struct ledger_transfer *x)
         if (str_eq(w->accounts[i].id, x->cr))
             cr = &w->accounts[i];
     }
+    CHECK(dr && cr);
     __int128 spent = (__int128)dr->dr_posted + dr->dr_pending + x->amount;
     bool floor = !(dr->flags & LEDGER_NO_OVERDRAFT) || spent <= (__int128)dr->cr_posted + dr->limit;
     return dr != cr && str_eq(dr->ledger, cr->ledger) && floor &&

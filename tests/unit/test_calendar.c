@@ -36,7 +36,7 @@ static size_t make_tzif(unsigned char *buf, const char *footer)
         n += sizeof(header);
         memcpy(buf + n, info, sizeof(info));
         n += sizeof(info);
-        memcpy(buf + n, "XXX", 4);
+        memcpy(buf + n, "ZZZ", 4);
         n += 4;
     }
     n += (size_t)snprintf((char *)buf + n, 100, "\n%s\n", footer);
@@ -79,6 +79,10 @@ static void footer_rules_are_read(void **state)
         {"AAA3BBB,J60/0,J300/0", "2028-03-01T02:59:59Z", -3 * 3600}, /* J60 is always 1 March */
         {"AAA3BBB,J60/0,J300/0", "2028-03-01T03:00:00Z", -2 * 3600},
         {"AAA3BBB,59/0,300/0", "2028-02-29T03:00:00Z", -2 * 3600}, /* day 59 counts 29 February */
+        {"<-02>2<-01>,0/-1,300/5", "2027-01-01T00:59:59Z", -7200}, /* begins the evening before */
+        {"<-02>2<-01>,0/-1,300/5", "2027-01-01T01:00:00Z", -3600},
+        {"EST3EDT4,0/0,J365/23", "2026-12-31T23:30:00Z", -4 * 3600}, /* summer time for ever */
+        {"EST3EDT4,0/0,J365/23", "2027-01-01T03:30:00Z", -4 * 3600},
     };
     unsigned char buf[512];
     struct zone z;
