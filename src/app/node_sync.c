@@ -223,8 +223,15 @@ static enum err take_image(struct report *r, const json_t *o)
 
 /* leases */
 
-static utime_t ledger_time(const struct report *r, int64_t boot_ms)
+/* The times of a lease that ended with an earlier boot are on that boot's clock. */
+static utime_t ledger_time(const struct report *r, const json_t *o, int64_t boot_ms)
 {
+    const char *boot = get_str(o, "boot");
+    struct node_boot b;
+
+    if (boot[0] && !str_eq(boot, r->boot.boot) &&
+        store_node_boot_get(r->op->store, r->node.id, boot, &b) == ERR_OK && b.anchor_ms)
+        return MIN(b.anchor_ms + boot_ms, r->op->now);
     return MIN(r->boot.anchor_ms + boot_ms, r->op->now);
 }
 
@@ -316,7 +323,7 @@ static enum err take_ready(struct report *r, const json_t *o, struct lease *l)
     TRY(take_fact(r, o, l, &i));
     if (ready < 0)
         return ERR_OK;
-    ev.at = ledger_time(r, ready);
+    ev.at = ledger_time(r, o, ready);
     TRY(life_lease(r->op, l, &ev, NULL));
     return str_eq(get_str(o, "state"), "running") ? life_lease_alive(r->op, l) : ERR_OK;
 }
@@ -358,7 +365,7 @@ static enum err take_end(struct report *r, const json_t *o, struct lease *l)
 
     if (!str_eq(get_str(o, "state"), "ended"))
         return ERR_OK;
-    ev.at = ended < 0 ? r->op->now : ledger_time(r, ended);
+    ev.at = ended < 0 ? r->op->now : ledger_time(r, o, ended);
     ev.reason = end_of(o, l);
     ev.exit_code = (int32_t)get_i64(o, "exit_code", 0);
     take_error(o, &why);

@@ -108,6 +108,7 @@ static enum err write_lease(struct op *op, const struct lease *l, const struct o
     for (int32_t n = 0; n < l->gpu_count; n++)
         json_str(&op->out, NULL, l->gpus[n]);
     json_array_finish(&op->out);
+    json_str(&op->out, "gpu_model", l->gpu_count > 0 ? i.shape.gpu_model : NULL);
     TRY(write_disks(op, &i));
     TRY(write_spec(op, &i));
     TRY(write_keys(op, i.project));
