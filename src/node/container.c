@@ -58,26 +58,6 @@ static void rlimit_write(struct json_writer *w, const char *name, int which, rli
     json_object_finish(w);
 }
 
-static size_t env_name_len(const char *s)
-{
-    return strcspn(s, "=");
-}
-
-static void env_write(struct json_writer *w, const struct container_spec *s)
-{
-    json_array_begin(w, "env");
-    for (size_t i = 0; i < s->env_count; i++) {
-        bool replaced = false;
-        for (size_t k = i + 1; k < s->env_count; k++) {
-            size_t n = env_name_len(s->env[i]);
-            replaced |= n == env_name_len(s->env[k]) && strncmp(s->env[i], s->env[k], n) == 0;
-        }
-        if (!replaced && str_utf8_ok(s->env[i]))
-            json_str(w, NULL, s->env[i]);
-    }
-    json_array_finish(w);
-}
-
 static void process_write(struct json_writer *w, const struct container_spec *s)
 {
     static const char *const sets[] = {"bounding", "effective", "permitted"};
@@ -97,7 +77,7 @@ static void process_write(struct json_writer *w, const struct container_spec *s)
             json_str(w, NULL, a);
     }
     json_array_finish(w);
-    env_write(w, s);
+    strings_write(w, "env", s->env, s->env_count);
     json_str(w, "cwd", "/");
     json_object_begin(w, "capabilities");
     for (size_t i = 0; i < ARRAY_LEN(sets); i++)
@@ -105,7 +85,8 @@ static void process_write(struct json_writer *w, const struct container_spec *s)
     json_object_finish(w);
     json_array_begin(w, "rlimits");
     rlimit_write(w, "RLIMIT_NOFILE", RLIMIT_NOFILE, 65536, 1048576);
-    rlimit_write(w, "RLIMIT_CORE", RLIMIT_CORE, 0, RLIM_INFINITY - 1);
+    /* A crash must not run the machine's own core handler. */
+    rlimit_write(w, "RLIMIT_CORE", RLIMIT_CORE, 0, 0);
     json_array_finish(w);
     /* The SSH server works with it: it only gives privileges up. Set-user-id programs of the image
      * (sudo, su) gain nothing; the renter is root anyway. */

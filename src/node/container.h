@@ -31,7 +31,7 @@ struct container_spec {
     struct id lease;
     const struct priv_guest *guest; /* borrowed */
     uint32_t range_base;
-    const char *env[CONTAINER_ENV_MAX]; /* borrowed, "K=V"; a later one replaces an earlier one */
+    const char *env[CONTAINER_ENV_MAX]; /* borrowed, "K=V", each name once */
     size_t env_count;
     struct container_bind binds[CONTAINER_BINDS_MAX];
     size_t bind_count;

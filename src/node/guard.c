@@ -429,7 +429,8 @@ static pid_t starter_spawn(struct guard *g, const struct helper_env *env, int re
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (start_guest(env, g->rec, output_write_fd(&g->output), g->progress_fd, &r, &probe) != ERR_OK)
+    int out = output_writer_open(&g->paths, g->rec->lease);
+    if (start_guest(env, g->rec, out, g->progress_fd, &r, &probe) != ERR_OK)
         probe = -1;
     guardio_result_send(result_fd, &r, probe);
     _exit(0);

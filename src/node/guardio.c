@@ -49,9 +49,13 @@ bool output_open(struct output *o, const struct node_paths *p, struct id lease, 
     return o->fifo >= 0 && o->ring >= 0;
 }
 
-int output_write_fd(const struct output *o)
+int output_writer_open(const struct node_paths *p, struct id lease)
 {
-    return o->fifo;
+    char fifo[GUEST_PATH_SIZE];
+
+    /* Its own open description: our non-blocking one would fail the guest's writes when it is full. */
+    return guest_run_path(p, lease, "output", fifo) ? open(fifo, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+                                                    : -1;
 }
 
 int output_poll_fd(const struct output *o)

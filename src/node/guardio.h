@@ -12,7 +12,8 @@ struct output {
     utime_t pause_until; /* a guest that floods is read at a bounded pace */
 };
 bool output_open(struct output *o, const struct node_paths *p, struct id lease, uint64_t total);
-int output_write_fd(const struct output *o);
+/* The guest's end (owned by the caller): blocking; both directions, so that it never sees SIGPIPE. */
+int output_writer_open(const struct node_paths *p, struct id lease);
 int output_poll_fd(const struct output *o); /* -1 while pausing */
 utime_t output_next(const struct output *o);
 void output_pump(struct output *o, utime_t now);

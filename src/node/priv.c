@@ -59,12 +59,17 @@ static bool adopt_one(void *arg, struct id lease)
 {
     struct helper_state *h = arg;
     struct guest_record *rec AUTO_FREE = mem_alloc(sizeof(*rec));
+    char run[GUEST_PATH_SIZE];
     struct refusal why;
     int lock = -1;
 
+    CHECK(guest_run_path(&h->env.cfg.paths, lease, "", run));
     if (guest_load(&h->env.cfg.paths, lease, rec, &why) != ERR_OK || rec->state == GUEST_ENDED ||
         guest_lock(&h->env.cfg.paths, lease, &lock) != ERR_OK)
         return true;
+    /* Gone where the last holder of the private mounts died too, or the machine came up anew. */
+    if (sys_dir_ensure(run, 0711, 0, 0, &why) != ERR_OK)
+        log_error("event=no_run_folder lease=%s", lease.s);
     /* Between the two its guard may have written the end. */
     if (guest_load(&h->env.cfg.paths, lease, rec, &why) == ERR_OK && rec->state != GUEST_ENDED) {
         pid_t pid = fork();

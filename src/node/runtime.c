@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "node/cgroup.h"
 #include "node/container.h"
 #include "node/sys.h"
@@ -60,7 +61,7 @@ static enum err trial_folders(const struct node_paths *p, struct id lease, struc
 
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         CHECK(guest_run_path(p, lease, folders[i], path));
-        TRY(sys_dir_ensure(path, 0711, 0, 0, why));
+        TRY(sys_dir_ensure(path, 0755, 0, 0, why));
     }
     CHECK(guest_run_path(p, lease, "net", path));
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -132,6 +133,7 @@ enum err container_runtime_init(const struct node_config *cfg, const char *want,
             *ret_runtime = rt;
             return sys_write_durable(path, rt.name, strlen(rt.name), 0600, why);
         }
+        log_warn("event=runtime_refused runtime=%s why=\"%s\"", names[i], why->params[0].value);
         close(rt.fd);
     }
     return e;

@@ -189,7 +189,7 @@ static void config_text(struct strbuf *out, const char *const *env, size_t env_c
                     "LoginGraceTime 30\n"
                     "MaxStartups 50:30:100\n"
                     "MaxSessions 64\n"
-                    "LogLevel ERROR\n");
+                    "LogLevel FATAL\n");
     /* Only the first SetEnv line counts, so all of them are on it. */
     for (size_t i = 0; i < env_count; i++) {
         if (!env_is_plain(env[i]))

@@ -342,8 +342,16 @@ enum err start_probe_open(const struct node_config *cfg, int *ret_fd, struct ref
 
 static void env_add(struct container_spec *spec, const char *text)
 {
-    if (spec->env_count < CONTAINER_ENV_MAX && strchr(text, '=') && strlen(text) < 8192)
-        spec->env[spec->env_count++] = text;
+    size_t name = strcspn(text, "=") + 1, i = 0;
+
+    if (!strchr(text, '=') || strlen(text) >= 8192 || !str_utf8_ok(text))
+        return;
+    while (i < spec->env_count && strncmp(spec->env[i], text, name) != 0)
+        i++;
+    if (i < CONTAINER_ENV_MAX)
+        spec->env[i] = text;
+    if (i == spec->env_count && i < CONTAINER_ENV_MAX)
+        spec->env_count++;
 }
 
 /* Image first, then the node, then the renter: later ones replace earlier ones. */
@@ -395,6 +403,9 @@ static enum err steps_run(struct starting *s, int out_fd, struct start_result *r
 {
     TRY(userns_range_take(s->paths, s->rec->lease, &s->base, &r->why));
     r->range_base = s->spec->range_base = s->base;
+    /* So that the guest can open /dev/stdout again. */
+    if (fchown(out_fd, s->base, s->base) < 0)
+        return sys_fail(&r->why, "chown of the output");
     TRY(userns_open(s->base, &s->userns, &r->why));
     TRY(disks_attach(s, &r->why));
     step_set(s, GUEST_STEP_IMAGE);

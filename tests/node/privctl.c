@@ -7,7 +7,7 @@
  *         arg= env= epoch= soft= hard=   (data, gpu, port, arg and env may be repeated)
  *   stat|clean|meter lease= | deadline lease= epoch= soft= hard= | stop lease= epoch= grace=
  *   log lease= from= | keys|notice|report lease= text= | ports lease= port=G:H | forget instance=
- * soft, hard: milliseconds from now; "never". */
+ * soft, hard: milliseconds from now; "never"; "none" (0). */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +46,8 @@ static utime_t moment(const char *s)
 {
     struct timespec ts;
 
+    if (str_eq(s, "none"))
+        return 0;
     if (str_eq(s, "never"))
         return UTIME_NEVER;
     clock_gettime(CLOCK_BOOTTIME, &ts);
