@@ -12,8 +12,7 @@ t = lab.Tap()
 
 
 def guest_pid(p):
-    return lab.wait_for(lambda: [int(x) for g in p.guards() for x in
-                                 open(f"/proc/{g}/task/{g}/children").read().split()], 5)[0]
+    return lab.wait_for(p.guests, 5)[0]
 
 
 def epoch(text):
@@ -40,14 +39,9 @@ def kill_node(p):
     """The supervisor first, so that nobody starts the others again."""
     p.procs["node"].send_signal(signal.SIGKILL)
     p.procs.pop("node").wait()
-    for role in ("agent", "priv"):
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
-            except OSError:
-                continue
-            if f"--role={role}".encode() in words and any(p.dir.encode() in w for w in words):
-                os.kill(int(pid), signal.SIGKILL)
+    for name in ("agent", "suanli-priv"):
+        for pid in p.pids(name):
+            os.kill(pid, signal.SIGKILL)
 
 
 def cut(what, for_, term_s, all_dead):

@@ -19,24 +19,12 @@ p = lab.Platform(balance="1000", term_s=30, slice_s=1)
 p.add_image("mini", lab.mini_image(p.path("mini")))
 
 
-def role_pids(role):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
-        except OSError:
-            continue
-        if f"--role={role}".encode() in words and any(p.dir.encode() in w for w in words):
-            found.append(int(pid))
-    return found
-
-
 def target_pid(target, wait=10):
     if target == "suanlid":
         return p.procs["suanlid"].pid
     if target == "guard":
         return lab.wait_for(lambda: p.guards()[:1], wait, 0.002)[0]
-    return lab.wait_for(lambda: role_pids(target)[:1], wait)[0]
+    return lab.wait_for(lambda: p.pids(target)[:1], wait)[0]
 
 
 class Killer:
@@ -97,10 +85,6 @@ def state(name):
     return p.show(name)["state"]
 
 
-def guest_pids():
-    return sorted(pid for g in p.guards() for pid in map(int, open(f"/proc/{g}/task/{g}/children").read().split()))
-
-
 def one_life(target, ns, label):
     """create, stop and release, killed at ns[op]; returns the counts."""
     name = f"k{label}"
@@ -127,11 +111,11 @@ def one_life(target, ns, label):
         problems.append(f"{len(rows)} instances of that name")
     if got and state(name) == "running":
         if target != "guard":
-            before = guest_pids()
+            before = p.guests()
             answer, got, counts["tick"], how, _ = act(target, ns["tick"], "GET", f"/v1/instances/{name}", None,
                                                       lambda: time.sleep(2.5) or True, 20)
-            if guest_pids() != before:
-                problems.append(f"the guest changed: {before} {guest_pids()}")
+            if p.guests() != before:
+                problems.append(f"the guest changed: {before} {p.guests()}")
         r = p.ssh(p.show(name), "echo alive")
         if r.out != "alive\n":
             problems.append(f"the guest does not answer after the kill: {r}")
@@ -180,7 +164,7 @@ def campaign(target):
         t.ok(not problems, f"{target} killed at system call {ns}", "\n".join(problems) + "\n" + p.log("node", 15))
 
 
-for who in os.environ.get("SUANLI_TARGETS", "suanlid agent priv guard").split():
+for who in os.environ.get("SUANLI_TARGETS", "suanlid agent suanli-priv guard").split():
     campaign(who)
 p.close()
 t.done()

@@ -295,24 +295,43 @@ class Platform:
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
     # --- the end -------------------------------------------------------------------------------
-    def guards(self):
-        """Pids of the guards of this platform's node."""
+    def pids(self, name):
+        """Processes of this platform's node by their name: suanli-guard, suanli-priv, agent, node-netns."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                line = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+                comm = open(f"/proc/{pid}/comm").read().strip()
+                words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+                cwd = os.readlink(f"/proc/{pid}/cwd")
             except OSError:
                 continue
-            if b"--role=guard" in line and any(self.dir.encode() in word for word in line):
+            if name == "agent":
+                match = b"--role=agent" in words
+            else:
+                match = comm == name
+            if match and (cwd.startswith(self.dir) or any(self.dir.encode() in word for word in words)):
                 found.append(int(pid))
         return found
+
+    def guards(self):
+        return self.pids("suanli-guard")
+
+    def guests(self):
+        """Pids of the guests' first processes."""
+        found = []
+        for guard in self.guards():
+            try:
+                found += map(int, open(f"/proc/{guard}/task/{guard}/children").read().split())
+            except OSError:
+                pass
+        return sorted(found)
 
     def close(self):
         if not self.dir:
             return
         for name in list(self.procs):
             self.stop(name, wait=10)
-        for pid in self.guards():
+        for pid in self.guests() + self.guards() + self.pids("node-netns"):
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
