@@ -62,6 +62,7 @@ static void write_wallet(struct op *op, const struct project *p, const struct fu
 {
     json_object_begin(&op->out, NULL);
     json_str(&op->out, "project", p->name);
+    json_str(&op->out, "currency", w->ccy.code);
     json_money(&op->out, "cash", w->cash_u, w->ccy);
     json_money(&op->out, "held", w->held_u, w->ccy);
     json_money(&op->out, "available", w->available_u, w->ccy);

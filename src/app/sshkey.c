@@ -103,9 +103,8 @@ static const char *check_application(struct reader *r)
 static const char *check_blob(const char *kind, struct reader *r)
 {
     const char *text = NULL;
+    bool same = bytes_eq(take_string(r), kind);
 
-    if (!bytes_eq(take_string(r), kind))
-        return N_("the key is damaged");
     if (str_eq(kind, "ssh-ed25519")) {
         text = check_ed25519(r);
     } else if (str_eq(kind, "ssh-rsa")) {
@@ -125,7 +124,7 @@ static const char *check_blob(const char *kind, struct reader *r)
     } else {
         return N_("this kind of key is not taken; use ed25519, RSA or ECDSA");
     }
-    return text ? text : r->n == 0 ? NULL : N_("the key is damaged");
+    return text ? text : same && r->n == 0 ? NULL : N_("the key is damaged");
 }
 
 /* What people paste by mistake. */
