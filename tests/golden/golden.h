@@ -56,6 +56,8 @@ bool golden_rate_named(struct golden *g, const json_t *o, const char *price_key,
                        const char *per_key, struct rate *ret_r);
 bool golden_gpus(struct golden *g, int64_t *ret_n);
 bool golden_minor(struct golden *g, int64_t *ret_minor_u);
+/* Whether prices have their tax inside: as said, else as usual for the currency. */
+bool golden_inclusive(struct golden *g, bool *ret_inclusive);
 /* a·b, or an error. */
 bool golden_mul(struct golden *g, int64_t a, int64_t b, int64_t *ret_v);
 

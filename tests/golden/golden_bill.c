@@ -84,13 +84,17 @@ bool golden_calendar(struct golden *g)
     json_t *ends = json_array(), *seconds = json_array();
     enum calendar_unit unit = CALENDAR_MONTH;
     int64_t step = 1, renewals, from, end;
+    const char *plan;
     utime_t start;
 
     golden_put_json(g, "ends", ends);
     golden_put_json(g, "seconds", seconds);
     if (!golden_time(g, g->in, "start", INT64_MIN, &start) ||
-        !golden_i64_or(g, g->in, "renewals", 1, &renewals))
+        !golden_i64_or(g, g->in, "renewals", 1, &renewals) ||
+        !golden_text(g, g->in, "plan", "month", &plan))
         return false;
+    if (!calendar_unit_find(plan, &unit))
+        return golden_fail(g, "unknown plan %s", plan);
     for (size_t i = 0; i < ARRAY_LEN(units); i++)
         if (golden_has(g, units[i].key)) {
             unit = units[i].unit;
@@ -282,7 +286,7 @@ bool golden_invoice(struct golden *g)
     golden_put_json(g, "lines_minor", printed);
     if (golden_has(g, "price_u"))
         return golden_usage(g);
-    if (!golden_minor(g, &minor_u) || !golden_bool(g, g->in, "inclusive", true, &inclusive) ||
+    if (!golden_minor(g, &minor_u) || !golden_inclusive(g, &inclusive) ||
         (golden_has(g, "rate") && !golden_pair(g, g->in, "rate", &rate.n, &rate.d)) ||
         !(golden_has(g, "lines_u") ? golden_i64s(g, g->in, "lines_u", lines, GOLDEN_ITEMS_MAX, &n)
                                    : golden_i64(g, g->in, "total_u", &lines[0])) ||
@@ -306,7 +310,7 @@ bool golden_focus(struct golden *g)
     size_t i;
 
     if (!golden_list(g, g->in, "rows", &list) || !golden_minor(g, &minor_u) ||
-        !golden_bool(g, g->in, "inclusive", true, &inclusive) ||
+        !golden_inclusive(g, &inclusive) ||
         (golden_has(g, "rate") && !golden_pair(g, g->in, "rate", &rate.n, &rate.d)))
         return false;
     json_array_foreach(list, i, o)

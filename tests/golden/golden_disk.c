@@ -337,7 +337,7 @@ bool golden_quote(struct golden *g)
     bool inclusive;
 
     if (!quote_compute(g, &lines[0]) || !quote_disk(g, &lines[1]) || !quote_egress(g, &lines[2]) ||
-        !golden_minor(g, &minor_u) || !golden_bool(g, g->in, "inclusive", false, &inclusive) ||
+        !golden_minor(g, &minor_u) || !golden_inclusive(g, &inclusive) ||
         (golden_has(g, "rate") && !golden_pair(g, g->in, "rate", &rate.n, &rate.d)) ||
         !golden_ok(g, tax_bill(minor_u, lines, 3, rate, inclusive, scratch, NULL, &bill), "bill"))
         return false;

@@ -171,6 +171,14 @@ bool golden_minor(struct golden *g, int64_t *ret_minor_u)
     return *ret_minor_u > 0 || golden_fail(g, "minor_u is not positive");
 }
 
+bool golden_inclusive(struct golden *g, bool *ret_inclusive)
+{
+    const char *code;
+
+    return golden_text(g, g->in, "ccy", "CNY", &code) &&
+           golden_bool(g, g->in, "inclusive", str_eq(code, "CNY"), ret_inclusive);
+}
+
 /* The best price per 24 h: in card-seconds, so once per card. A budget's cap_u is no price. */
 static bool add_cap(struct golden *g, const json_t *o, struct rate *r)
 {
@@ -184,6 +192,14 @@ static bool add_cap(struct golden *g, const json_t *o, struct rate *r)
            golden_ok(g, rate_check(r), "cap_u");
 }
 
+/* What a price is per when the row does not say: an hour, for disks a day, for traffic a GiB. */
+static int64_t usual_per(const struct golden *g)
+{
+    if (str_eq(g->area, "storage") || str_eq(g->area, "arrears"))
+        return DAY_S;
+    return str_eq(g->area, "traffic") ? INT64_C(1) << 30 : 3600;
+}
+
 bool golden_rate_named(struct golden *g, const json_t *o, const char *price_key,
                        const char *per_key, struct rate *ret_r)
 {
@@ -191,7 +207,7 @@ bool golden_rate_named(struct golden *g, const json_t *o, const char *price_key,
     int64_t n = 1, d = 1, row_per;
 
     if (!golden_i64(g, o, price_key, &price.p) ||
-        !golden_i64_or(g, g->in, per_key, 3600, &row_per) ||
+        !golden_i64_or(g, g->in, per_key, usual_per(g), &row_per) ||
         !golden_i64_or(g, o, per_key, row_per, &price.d) ||
         !golden_ok(g, rate_flat(price, ret_r), price_key))
         return false;

@@ -174,7 +174,8 @@ static bool bill_interval(struct golden *g, utime_t from_ms, utime_t to_ms, int6
             price_split(book.versions, book.count, book.started_s, from, to, parts, PARTS_MAX, &n),
             "price versions"))
         return false;
-    if (g->has_zone && !golden_ok(g, price_split_months(&g->zone, parts, PARTS_MAX, &n), "months"))
+    bool by_month = g->has_zone || str_eq(g->area, "month-border");
+    if (by_month && !golden_ok(g, price_split_months(&g->zone, parts, PARTS_MAX, &n), "months"))
         return false;
     if (!rate_parts(g, &book, parts, n, gpus, &total, &qty))
         return false;
@@ -475,11 +476,11 @@ bool golden_evidence(struct golden *g)
     return put_charge(g, to - from);
 }
 
-/* The node stops itself at paid_until unless the control plane is there to grant the next term.
- * Without replay of the spool only what it heard before it went away is evidence. */
+/* The first end of a term that falls into the outage is a hard stop; terms that end before or after
+ * it are renewed. Without replay of the spool only what was heard before the outage is evidence. */
 bool golden_controller_down(struct golden *g)
 {
-    utime_t ready, granted, down, up, end, heard;
+    utime_t ready, granted, down, up, end, stop = INT64_MAX, heard;
     int64_t lease_s, lease_ms, from, to;
     bool replay;
 
@@ -487,25 +488,22 @@ bool golden_controller_down(struct golden *g)
         !golden_i64_or(g, g->in, "lease_s", 600, &lease_s) ||
         !golden_mul(g, lease_s, MS_PER_S, &lease_ms) ||
         !golden_span(g, g->in, "controller_down", &down, &up) ||
-        !golden_bool(g, g->in, "replay", true, &replay))
+        !golden_bool(g, g->in, "replay", true, &replay) ||
+        (golden_has(g, "stop") && !golden_time(g, g->in, "stop", ready, &stop)))
         return false;
     granted = ready;
     if (golden_has(g, "lease_granted_at") &&
         !golden_time(g, g->in, "lease_granted_at", INT64_MIN, &granted))
         return false;
+    if (lease_ms <= 0)
+        return golden_fail(g, "lease_s is not positive");
     end = granted + lease_ms;
-    while (lease_ms > 0 && end < down) /* renewed while it was there */
-        end += lease_ms;
-    if (end >= up)
-        return golden_fail(g, "the lease outlives the outage; nothing stops it");
+    if (end < down)
+        end += (down - end + lease_ms - 1) / lease_ms * lease_ms;
+    if (end >= up && stop == INT64_MAX)
+        return golden_fail(g, "the lease outlives the outage and nothing else stops it");
+    end = end < up ? MIN(end, stop) : stop;
     heard = replay ? end : MIN(end, down);
-    if (golden_has(g, "stop")) {
-        utime_t stop;
-        if (!golden_time(g, g->in, "stop", ready, &stop))
-            return false;
-        end = MIN(end, stop);
-        heard = MIN(heard, stop);
-    }
     meter_billable(ready, heard, &from, &to);
     golden_put_time(g, "stopped_at", end / MS_PER_S);
     return put_charge(g, to - from);
