@@ -253,6 +253,7 @@ enum err lease_rehold(const struct books *b, struct fund_lease *l, const struct 
         e = term_cost(plan->w, plan->n, l->paid_until_s - plan->start_s, &t.hold_u);
     if (e == ERR_OK)
         e = lease_move(b, l, t.hold_u, l->paid_until_s, why);
+    l->held_from_s = b->now_s;
     if (e == ERR_OK)
         e = money_lease_save(b->store, l);
     free(money);

@@ -178,7 +178,7 @@ static enum err do_open(struct tape *t, struct world *w, struct seat *s)
     TRY(funds_quote(base, w->now, TERM_S, &ask, &q, &why));
     TRY(funds_gate(base, w->now, &q, ask.for_s, &why));
     TRY(funds_lease_open(base, w->now, TERM_S, &l, &term, &why));
-    *s = (struct seat){.open = true, .disk_mib = s->disk_mib};
+    *s = (struct seat){.open = true, .disk_mib = s->disk_mib, .slices_ms = w->now - T0};
     memcpy(s->lease, l.lease.s, ID_SIZE);
     memcpy(s->instance, l.instance.s, ID_SIZE);
     return ERR_OK;
@@ -235,7 +235,7 @@ static enum err step_seat(struct tape *t, struct world *w, struct seat *s)
     if (!s->open)
         return do_open(t, w, s);
     if (!s->ready && tape_chance(t, 60)) {
-        utime_t at = w->now - tape_range(t, 0, 900);
+        utime_t at = MAX(w->now - tape_range(t, 0, 20000), s->slices_ms + T0);
         TRY(funds_lease_ready(base, id_of(s->lease), at));
         s->ready = true;
         s->slices_ms = at - T0;
@@ -310,7 +310,8 @@ static bool run_world(struct tape *t, struct world *w)
     struct refusal why = {0};
 
     for (int64_t i = 0; i < steps; i++) {
-        w->now += tape_chance(t, 10) ? tape_range(t, 0, 90000000) : tape_range(t, 0, 300000);
+        w->now += tape_chance(t, 10) ? tape_range(t, 0, 90000000)
+                                     : tape_range(t, 0, tape_chance(t, 50) ? 300000 : 9000);
         TAPE_MUST(t, funds_tick(base, w->now, &why) == ERR_OK); /* holds expire by a tick */
         struct world before = *w;
         TAPE_MUST(t, store_mark(base) == ERR_OK);
