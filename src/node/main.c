@@ -53,6 +53,7 @@ static int role_run(const char *role, pid_t parent, const struct node_config *cf
     /* The supervisor dead, its two go too; a change of user would clear this, so it comes after. */
     if (strcmp(role, "agent") == 0) {
         log_set(LOG_INFO, "suanli-node agent");
+        prctl(PR_SET_NAME, "suanli-agent");
         if (!user_become(cfg->user))
             return 1;
         prctl(PR_SET_PDEATHSIG, SIGTERM);

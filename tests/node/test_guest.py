@@ -93,7 +93,7 @@ class Node:
         for pid in os.listdir("/proc"):
             try:
                 words = open(f"/proc/{pid}/cmdline").read().split("\0")
-                if open(f"/proc/{pid}/comm").read().strip() not in ("suanli-priv", "suanli-node", "node-door"):
+                if open(f"/proc/{pid}/comm").read().strip() not in ("suanli-priv", "suanli-agent"):
                     continue
                 if f"--role={name}" in words and f"--parent={self.process.pid}" in words:
                     if int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1]) == self.process.pid:
@@ -241,11 +241,9 @@ def alive(pid):
         return False
 
 
-def gone(pid, seconds=5):
-    end = time.monotonic() + seconds
-    while alive(pid) and time.monotonic() < end:
-        time.sleep(0.005)
-    return not alive(pid)
+def kill9(pid):
+    assert pid > 1, "no such process"
+    os.kill(pid, signal.SIGKILL)
 
 
 def world(n):
@@ -257,7 +255,7 @@ def world(n):
     cgroups = sorted(p for c in glob.glob(f"/sys/fs/cgroup/*/suanli-{n.tag}") for p in glob.glob(c + "/lea_*"))
     holder = open(glob.glob(n.state + "/priv/netns.holder")[0]).read().split()[0]
     links = sh(f"nsenter -t {holder} -n ip -o link | sed 's/@.*//; s/^[0-9]*: //' | sort")
-    rules = re.sub(r"counter packets \d+ bytes \d+", "counter", sh(f"nsenter -t {holder} -n nft list ruleset; nft list ruleset"))
+    rules = re.sub(r"counter packets \d+ bytes \d+", "counter", sh(f"nsenter -t {holder} -n nft list ruleset; nft list table ip suanli_{n.tag}"))
     run = sorted(os.listdir(f"/proc/{helper}/root/run/suanli-{n.tag}/leases"))
     return {"mounts": mounts, "loops": loops, "cgroups": cgroups, "links": links, "rules": rules, "run": run,
             "leases": os.listdir(n.state + "/priv/leases")}
@@ -477,7 +475,7 @@ def test_deadline_alone():
     assert abs(int(s["hard"]) - end) < 50, "a lower epoch moved the end"
     guest, helper, agent = int(s["pid"]), n.child("priv"), n.child("agent")
     for pid in (n.process.pid, helper, agent):
-        os.kill(pid, signal.SIGKILL)
+        kill9(pid)
     n.process.wait()
     while alive(guest) and boot() < end + 1000:
         time.sleep(0.005)
@@ -517,7 +515,7 @@ def test_guard_killed():
     s = g.stat()
     guest, hard, guard = int(s["pid"]), s["hard"], n.guard(g.lease)
     assert guard > 0
-    os.kill(guard, signal.SIGKILL)
+    kill9(guard)
     n.wait(lambda: n.guard(g.lease) not in (0, guard))
     s = g.until(lambda s: s["guard_alive"] == "1")
     assert alive(guest) and s["pid"] == str(guest) and s["state"] == "running" and s["hard"] == hard
@@ -541,7 +539,7 @@ def test_helper_killed():
     s = g.stat()
     for victim in ("priv", "agent", "priv"):
         old = n.child(victim)
-        os.kill(old, signal.SIGKILL)
+        kill9(old)
         n.wait(lambda: n.child(victim) not in (0, old))
         now = g.until(lambda s: s["state"] == "running")
         assert (now["pid"], now["started"], now["ready"]) == (s["pid"], s["started"], s["ready"])
@@ -551,7 +549,7 @@ def test_helper_killed():
     assert g.ssh("echo still").strip() == "still"
     # the whole family but the guards
     for pid in (n.process.pid, n.child("priv"), n.child("agent")):
-        os.kill(pid, signal.SIGKILL)
+        kill9(pid)
     n.process.wait()
     n.start()
     now = g.until(lambda s: s["state"] == "running")
@@ -568,11 +566,11 @@ def test_killed_while_starting():
         g = Guest(n, wait=False)
         time.sleep(delay)
         if i % 2:
-            os.kill(n.child("priv"), signal.SIGKILL)
+            kill9(n.wait(lambda: n.child("priv")))
         else:
             guard = n.guard(g.lease)
             if guard:
-                os.kill(guard, signal.SIGKILL)
+                kill9(guard)
         s = g.until(lambda s: (s["state"] == "running" and int(s["ready"])) or s["state"] == "ended")
         if s["state"] == "running":
             assert g.ssh("echo up").strip() == "up"
@@ -653,7 +651,8 @@ def test_nothing_left():
     n = setup()
     test_starts_and_ssh.g.clean()
     after = world(n)
-    assert after == before, f"before {before}\nafter {after}"
+    for key in before:
+        assert after[key] == before[key], f"{key}: before {before[key]}\nafter {after[key]}"
     n.ask("list")
     time.sleep(1)
     assert "stray" not in n.ask("list"), n.ask("list")
