@@ -297,6 +297,7 @@ int cmd_quote(struct cli *c, struct call *call)
     printf(tr("This price holds until %s. Rent it: suanli rent with the same flags and --quote "
               "TEXT\n"),
            until);
+    puts(field_str(a.json, "quote"));
     if (!field_bool(a.json, "fits"))
         fail_problem(c, json_object_get(a.json, "why"));
     return 0;

@@ -299,6 +299,7 @@ static enum err token_from_file(struct config *cfg, const char *path, struct ref
     AUTO_FREE char *text = NULL;
 
     TRY(file_read(path, 4096, &text, why));
+    CHECK(text);
     text[strcspn(text, "\r\n")] = '\0';
     set_from(&cfg->token, text);
     return ERR_OK;

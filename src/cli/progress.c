@@ -104,6 +104,25 @@ static int timed_out(struct cli *c, const json_t *o, bool erasing)
     return e;
 }
 
+/* What it became instead of running, in the form of every error. */
+static int ended_badly(struct cli *c, const json_t *o)
+{
+    const json_t *problem = json_object_get(o, "why");
+    struct refusal why;
+    bool json = c->json;
+
+    if (json_is_object(problem))
+        return fail_problem(c, problem);
+    (void)refusef(&why, ERR_STATE, "name", "%s", field_str(o, "name"));
+    refusal_setf(&why, "state", "%s (%s)", field_str(o, "state_text"), field_str(o, "reason_text"));
+    refusal_set(&why, "action", c->command);
+    refusal_setf(&why, "actions", "suanli show %s", field_str(o, "name"));
+    c->json = false; /* the document on stdout is the instance, printed by the caller */
+    int e = fail(c, &why);
+    c->json = json;
+    return str_eq(field_str(o, "state"), "failed") ? 1 : e;
+}
+
 /* 0: go on; -1: reached; else the exit code of a bad end. */
 static int judge(struct cli *c, const json_t *o, const char *want)
 {
@@ -111,19 +130,8 @@ static int judge(struct cli *c, const json_t *o, const char *want)
 
     if (state_in(state, want))
         return -1;
-    if (str_eq(state, "failed") && !state_in("failed", want)) {
-        if (json_is_object(json_object_get(o, "why")))
-            return fail_problem(c, json_object_get(o, "why"));
-        say(c, "%s%s", tr("error: "), field_str(o, "reason_text"));
-        return 1;
-    }
-    bool wants_run = state_in("running", want);
-    if (wants_run && state_in(state, "stopped releasing released")) {
-        say(c, tr("error: %s is %s now: %s"), field_str(o, "name"), field_str(o, "state_text"),
-            field_str(o, "reason_text"));
-        return 5;
-    }
-    return 0;
+    bool over = state_in("running", want) && state_in(state, "stopped releasing released");
+    return over || str_eq(state, "failed") ? ended_badly(c, o) : 0;
 }
 
 int wait_state(struct cli *c, const char *id, const char *want, int64_t timeout_s, struct answer *a)
