@@ -167,11 +167,12 @@ struct funds_accepted {
     int64_t taken, duplicates, parked;
     int64_t conflicts; /* same key, other payload: kept out; an event was written */
 };
-/* Takes slices of one boot in any order and number: stored once by (node, boot, seq), worked on in
- * the order of seq (which counts from 1 in each boot, without holes), so a slice after a hole
- * waits. Billed are the whole seconds between ready and min(stop, settled end, paid_until), inside
- * evidence and outside gaps (store_gap_list), each once. now: arrival; a slice never proves
- * anything later. Tell funds_lease_ready of the same message first. */
+/* Takes the slices of one boot in a request: stored once by (node, boot, seq), worked on in the
+ * order of seq; the first of a request is the oldest that the node still has, so what is missing
+ * below it will never come, and a slice after any other hole waits. Billed are the whole seconds
+ * between ready and min(stop, settled end, paid_until), inside evidence and outside gaps
+ * (store_gap_list), each once. now: arrival; a slice never proves anything later. Tell
+ * funds_lease_ready and funds_lease_stop of the same message first. */
 enum err funds_slices_accept(struct store *s, utime_t now, struct id node, const char *boot,
                              utime_t anchor_ms, const struct funds_slice *slices, size_t n,
                              struct funds_accepted *ret_a, struct refusal *why);

@@ -107,6 +107,11 @@ enum err disk_advance(const struct books *b, const struct fund_lease *l, struct 
 /* What a slice proves of a lease that is not settled; saves the lease and marks the slice done. */
 enum err slice_take(const struct books *b, struct fund_lease *l, const struct slice_row *r,
                     struct refusal *why);
+/* funds_slices_accept where the source says which is the oldest it still has (0: it did not say).
+ */
+enum err slices_accept(struct store *s, utime_t now, struct id node, const char *boot,
+                       utime_t anchor_ms, const struct funds_slice *slices, size_t n,
+                       int64_t oldest, struct funds_accepted *ret_a, struct refusal *why);
 /* All windows of a lease, each from its cursor to until_s. */
 enum err lease_plan(const struct books *b, const struct fund_lease *l, int64_t until_s,
                     struct term_plan *ret_p, struct refusal *why);

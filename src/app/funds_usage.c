@@ -23,7 +23,8 @@ static void hash_i64(struct sha256 *h, int64_t v)
     sha256_add(h, bytes, sizeof(bytes));
 }
 
-/* Over all that the node said, in its own clock: an anchor that moves changes nothing. */
+/* Over what the node said, in its own clock: an anchor that moves changes nothing, nor does
+ * gpus_ok, in which the control plane has a say. */
 static void payload_hash(const struct funds_slice *f, unsigned char ret_hash[SHA256_SIZE])
 {
     struct sha256 h;
@@ -32,7 +33,6 @@ static void payload_hash(const struct funds_slice *f, unsigned char ret_hash[SHA
     sha256_add(&h, f->lease.s, strlen(f->lease.s) + 1);
     hash_i64(&h, f->epoch);
     hash_i64(&h, f->running);
-    hash_i64(&h, f->gpus_ok);
     hash_i64(&h, f->t0_ms);
     hash_i64(&h, f->t1_ms);
     hash_i64(&h, f->cpu_us);
@@ -239,13 +239,35 @@ static enum err slice_keep(struct store *s, utime_t now, const struct slice_row 
     return note_conflict(s, now, r);
 }
 
-enum err funds_slices_accept(struct store *s, utime_t now, struct id node, const char *boot,
-                             utime_t anchor_ms, const struct funds_slice *slices, size_t n,
-                             struct funds_accepted *ret_a, struct refusal *why)
+/* Works on the slices whose turn it is: all that is stored below oldest (what is missing there will
+ * never come), then as far as there is no hole. */
+static enum err work_off(struct store *s, utime_t now, struct id node, const char *boot,
+                         int64_t oldest, int64_t *io_ack, struct refusal *why)
+{
+    struct slice_row r;
+
+    for (;;) {
+        enum err e = money_slice_next(s, node, boot, *io_ack, &r);
+
+        if (e != ERR_OK && e != ERR_NOT_FOUND)
+            return e;
+        if (e == ERR_NOT_FOUND || (r.seq >= oldest && r.seq > MAX(*io_ack + 1, oldest)))
+            break;
+        if (!r.done)
+            TRY(slice_work(s, now, &r, why));
+        *io_ack = r.seq;
+    }
+    *io_ack = MAX(*io_ack, oldest - 1);
+    return ERR_OK;
+}
+
+enum err slices_accept(struct store *s, utime_t now, struct id node, const char *boot,
+                       utime_t anchor_ms, const struct funds_slice *slices, size_t n,
+                       int64_t oldest, struct funds_accepted *ret_a, struct refusal *why)
 {
     struct funds_accepted a = {0};
-    int64_t before, waiting;
     struct slice_row r;
+    int64_t before;
 
     TRY(money_boot_get(s, node, boot, &before));
     for (size_t i = 0; i < n; i++) {
@@ -253,21 +275,23 @@ enum err funds_slices_accept(struct store *s, utime_t now, struct id node, const
         TRY(slice_keep(s, now, &r, before, &a));
     }
     a.ack_seq = before;
-    for (;;) {
-        enum err e = money_slice_get(s, node, boot, a.ack_seq + 1, &r);
-        if (e == ERR_NOT_FOUND)
-            break;
-        TRY(e);
-        if (!r.done)
-            TRY(slice_work(s, now, &r, why));
-        a.ack_seq++;
-    }
+    TRY(work_off(s, now, node, boot, oldest, &a.ack_seq, why));
     if (a.ack_seq > before)
         TRY(money_boot_set(s, node, boot, a.ack_seq));
-    TRY(money_slice_waiting(s, node, boot, &waiting));
-    a.parked = waiting;
+    TRY(money_slice_waiting(s, node, boot, &a.parked));
     *ret_a = a;
     return ERR_OK;
+}
+
+enum err funds_slices_accept(struct store *s, utime_t now, struct id node, const char *boot,
+                             utime_t anchor_ms, const struct funds_slice *slices, size_t n,
+                             struct funds_accepted *ret_a, struct refusal *why)
+{
+    int64_t oldest = n > 0 ? slices[0].seq : 0;
+
+    for (size_t i = 1; i < n; i++)
+        oldest = MIN(oldest, slices[i].seq);
+    return slices_accept(s, now, node, boot, anchor_ms, slices, n, oldest, ret_a, why);
 }
 
 enum err funds_evidence_until(struct store *s, struct id lease, utime_t *ret_ms)

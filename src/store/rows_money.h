@@ -119,6 +119,9 @@ enum err money_slice_get(struct store *s, struct id node, const char *boot, int6
                          struct slice_row *ret_r);
 enum err money_slice_add(struct store *s, const struct slice_row *r);
 enum err money_slice_done(struct store *s, struct id node, const char *boot, int64_t seq);
+/* The stored slice of a boot with the lowest seq above after. */
+enum err money_slice_next(struct store *s, struct id node, const char *boot, int64_t after,
+                          struct slice_row *ret_r);
 /* How many slices of a boot wait for their turn. */
 enum err money_slice_waiting(struct store *s, struct id node, const char *boot, int64_t *ret_n);
 enum err money_slice_parked(struct store *s, struct id lease, struct slice_list *ret_l);

@@ -157,6 +157,21 @@ enum err money_slice_get(struct store *s, struct id node, const char *boot, int6
     return e;
 }
 
+enum err money_slice_next(struct store *s, struct id node, const char *boot, int64_t after,
+                          struct slice_row *ret_r)
+{
+    struct sql q = sql_open(s,
+                            "SELECT " SLICE_COLS " FROM usage_slice WHERE node=? AND boot=? AND "
+                            "seq>? ORDER BY seq LIMIT 1",
+                            "tti", node.s, boot, after);
+    enum err e = ERR_NOT_FOUND;
+
+    if (sql_next(&q))
+        e = slice_load(&q, ret_r);
+    TRY(sql_close(&q));
+    return e;
+}
+
 enum err money_slice_add(struct store *s, const struct slice_row *r)
 {
     return sql_run(

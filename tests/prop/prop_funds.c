@@ -56,8 +56,8 @@ static bool send(struct tape *t, const struct evidence *e, const struct funds_sl
     struct refusal why = {0};
 
     TAPE_MUST(t, store_mark(base) == ERR_OK);
-    TAPE_MUST(t, funds_slices_accept(base, e->end_ms + 60000, id_of("nod_one"), "boot1", T0, s, n,
-                                     &a, &why) == ERR_OK);
+    TAPE_MUST(t, slices_accept(base, e->end_ms + 60000, id_of("nod_one"), "boot1", T0, s, n, 0, &a,
+                               &why) == ERR_OK);
     TAPE_MUST(t, a.conflicts == 0);
     if (tape_chance(t, 10))
         TAPE_MUST(t, store_mark_undo(base) == ERR_OK); /* it crashed: nothing was acknowledged */

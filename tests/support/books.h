@@ -133,7 +133,7 @@ static inline struct funds_accepted deliver(struct store *s, utime_t now,
     struct funds_accepted a;
     struct refusal why = {0};
 
-    ok(funds_slices_accept(s, now, id_of("nod_one"), "boot1", T0, slices, n, &a, &why));
+    ok(slices_accept(s, now, id_of("nod_one"), "boot1", T0, slices, n, 0, &a, &why));
     return a;
 }
 

@@ -215,6 +215,33 @@ static void test_other_payload(void **state)
     check_books(s, T0 + 20 * S);
 }
 
+static void test_hole(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(100000000);
+    struct funds_lease l = lease_ask("lea_a", "ins_a", 1);
+    struct funds_slice one = slice_of("lea_a", 1, 0, 10000),
+                       three = slice_of("lea_a", 3, 20000, 30000);
+    struct funds_slice nine = slice_of("lea_a", 9, 40000, 50000);
+    struct funds_accepted a;
+    struct refusal why = {0};
+
+    l.disk_count = 0;
+    open_lease(s, T0, &l);
+    ok(funds_lease_ready(s, l.lease, T0));
+    deliver(s, T0 + 60 * S, &one, 1);
+    a = deliver(s, T0 + 60 * S, &three, 1);
+    assert_int_equal(a.ack_seq, 1);
+    assert_int_equal(a.parked, 1);
+    assert_int_equal(spent(s, "ins_a"), 10 * 550);
+    /* its journal was lost: a request that begins with 9 says that nothing below will come */
+    ok(funds_slices_accept(s, T0 + 60 * S, id_of("nod_one"), "boot1", T0, &nine, 1, &a, &why));
+    assert_int_equal(a.ack_seq, 9);
+    assert_int_equal(a.parked, 0);
+    assert_int_equal(spent(s, "ins_a"), 30 * 550);
+    check_books(s, T0 + 60 * S);
+}
+
 static void test_gap(void **state)
 {
     (void)state;
@@ -487,6 +514,7 @@ int main(void)
         {"a budget is never passed", test_budget, 0, 0, 0},
         {"evidence in any order and number gives the same charge", test_any_order, 0, 0, 0},
         {"the same slice again is nothing, other content is refused", test_other_payload, 0, 0, 0},
+        {"a slice after a hole waits until its node has nothing older", test_hole, 0, 0, 0},
         {"time in which the node was not heard is free", test_gap, 0, 0, 0},
         {"a price cut counts at its second, a rise only after notice", test_price_moves, 0, 0, 0},
         {"a month border makes a window of its own", test_month_border, 0, 0, 0},
