@@ -1,4 +1,5 @@
-/* ledger.h: double entry, two-phase, idempotent, hash-chained (money.md 1.2, I1–I8, I19).
+/* ledger.h: a debit and a credit for every move, two-phase, idempotent, hash-chained (I1–I8, I19 of
+ * money.md 1.11).
  *
  * Shape: immutable transfers with one debit and one credit account of one ledger (a currency or a
  * package unit), a client-made id as idempotency key, groups that are all or nothing, and pending
