@@ -64,6 +64,7 @@ struct report {
     struct node node;
     struct node_boot boot;
     bool new_boot, was_silent;
+    bool late; /* overtaken by a newer report: nothing of it is taken */
 };
 
 /* the node itself */
@@ -85,6 +86,11 @@ static enum err take_boot(struct report *r)
         return e;
     }
     r->new_boot = !str_eq(r->node.boot, boot);
+    /* one request at a time: what comes after a newer one was under way all the while */
+    r->late = (r->new_boot && r->boot.last_boot_ms) || boot_ms < r->boot.last_boot_ms;
+    if (r->late)
+        return ERR_OK;
+    r->boot.last_boot_ms = boot_ms;
     r->boot.anchor_ms = node_anchor(r->boot.anchor_ms, op->now, boot_ms);
     (void)str_copy(r->node.boot, sizeof(r->node.boot), boot);
     r->node.anchor_ms = r->boot.anchor_ms;
@@ -155,6 +161,8 @@ static enum err take_node(struct report *r)
     was_seen = r->node.seen_at;
     r->was_silent = r->node.state == NODE_SILENT;
     TRY(take_boot(r));
+    if (r->late)
+        return ERR_OK;
     TRY(life_node_heard(op, &r->node));
     TRY(take_inventory(r));
     r->node.seen_at = op->now;
@@ -546,6 +554,8 @@ enum err op_node_sync(struct op *op)
     if (get_i64(op->body, "proto", 0) != 1)
         return protocol(op, "proto is not 1");
     TRY(take_node(r));
+    if (r->late)
+        return ERR_OK;
     TRY(store_outbox_ack(op->store, r->node.id, get_i64(op->body, "seen", 0)));
     TRY(each_item(r, "disks", take_disk));
     TRY(each_item(r, "images", take_image));

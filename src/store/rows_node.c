@@ -21,7 +21,7 @@ static const struct row_finder node_finder = {
 static const struct col boot_cols[] = {
     TEXT_COL(struct node_boot, node),        TEXT_COL(struct node_boot, boot),
     BIGINT_COL(struct node_boot, anchor_ms), BIGINT_COL(struct node_boot, ack_seq),
-    BIGINT_COL(struct node_boot, first_at),
+    BIGINT_COL(struct node_boot, last_boot_ms), BIGINT_COL(struct node_boot, first_at),
 };
 ROW_TYPE(boot_row, "node_boot", struct node_boot, boot_cols, 2);
 

@@ -152,6 +152,7 @@ struct node_boot { /* one boot of one node: its clock and how much of its eviden
     char boot[33];
     utime_t anchor_ms; /* ledger clock minus the node's boot clock */
     int64_t ack_seq;
+    int64_t last_boot_ms; /* boot clock of its newest report: older ones come too late */
     utime_t first_at;
 };
 struct node_unknown { /* a guest on a node that belongs to no lease */
