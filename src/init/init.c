@@ -6,7 +6,8 @@
  * It starts the SSH server and keeps it up, runs COMMAND if there is one, passes signals on, reaps
  * orphans. Without a command the guest lives until it is told to end; with one it ends when the
  * command ends, and with its exit code. TERM: the command (or, without one, everything) is asked to
- * end; what has not ended a moment later dies with PID 1. The guard bounds how long that may take. */
+ * end; what has not ended a moment later dies with PID 1. The guard bounds how long that may take.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,17 +28,35 @@ struct plan {
     char **command; /* borrowed; NULL: none */
 };
 
-static const char *const openssh_argv[] = {
-    "/.suanli/ld.so", "--inhibit-cache", "--library-path", "/.suanli/lib",
-    "--preload", "/.suanli/names.so", "/.suanli/sshd", "-r",
-    "-D", "-e", "-f", "/.suanli/lease/sshd_config",
-    NULL};
+static const char *const openssh_argv[] = {"/.suanli/ld.so",
+                                           "--inhibit-cache",
+                                           "--library-path",
+                                           "/.suanli/lib",
+                                           "--preload",
+                                           "/.suanli/names.so",
+                                           "/.suanli/sshd",
+                                           "-r",
+                                           "-D",
+                                           "-e",
+                                           "-f",
+                                           "/.suanli/lease/sshd_config",
+                                           NULL};
 /* -E log to stderr, -F foreground, -s keys only, -m no message of the day (its is the image's) */
-static const char *const dropbear_argv[] = {
-    "/.suanli/ld.so", "--inhibit-cache", "--library-path", "/.suanli/lib",
-    "--preload", "/.suanli/names.so", "/.suanli/dropbear", "-E",
-    "-F", "-s", "-r", "/.suanli/lease/host_key.dropbear",
-    "-p", "22", NULL};
+static const char *const dropbear_argv[] = {"/.suanli/ld.so",
+                                            "--inhibit-cache",
+                                            "--library-path",
+                                            "/.suanli/lib",
+                                            "--preload",
+                                            "/.suanli/names.so",
+                                            "/.suanli/dropbear",
+                                            "-E",
+                                            "-F",
+                                            "-s",
+                                            "-r",
+                                            "/.suanli/lease/host_key.dropbear",
+                                            "-p",
+                                            "22",
+                                            NULL};
 /* Nothing of the image's environment reaches the server; OpenSSL reads no file of the image. */
 static const char *const server_env[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin",
                                          "OPENSSL_CONF=/dev/null", NULL};
@@ -168,8 +187,8 @@ static int run(const struct plan *p, const sigset_t *wanted)
 
 int main(int argc, char **argv)
 {
-    static const int passed[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT,
-                                 SIGUSR1, SIGUSR2, SIGWINCH};
+    static const int passed[] = {SIGCHLD, SIGTERM, SIGINT,  SIGHUP,
+                                 SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
     struct plan p;
     sigset_t wanted;
 

@@ -28,8 +28,8 @@ FILE *fopen64(const char *path, const char *mode);
 /* Before anything looks a name up: only files, whatever the image's nsswitch.conf says. */
 __attribute__((constructor)) static void names_files_only(void)
 {
-    static const char *const bases[] = {"passwd", "group", "shadow", "initgroups", "hosts",
-                                        "services"};
+    static const char *const bases[] = {"passwd",     "group", "shadow",
+                                        "initgroups", "hosts", "services"};
 
     for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++)
         __nss_configure_lookup(bases[i], "files");
@@ -53,7 +53,9 @@ static struct passwd *root_entry(void)
     static char name[] = "root", none[] = "*", home[] = "/root", top[] = "/", shell[] = "/bin/sh";
     static struct passwd root;
 
-    root = (struct passwd){.pw_name = name, .pw_passwd = none, .pw_gecos = name,
+    root = (struct passwd){.pw_name = name,
+                           .pw_passwd = none,
+                           .pw_gecos = name,
                            .pw_dir = access(home, X_OK) == 0 ? home : top,
                            .pw_shell = shell_that_exists(shell)};
     return &root;
@@ -64,15 +66,20 @@ static struct passwd *server_entry(void)
     static char name[] = "sshd", none[] = "*", home[] = "/run/sshd", shell[] = "/bin/false";
     static struct passwd sshd;
 
-    sshd = (struct passwd){.pw_name = name, .pw_passwd = none, .pw_gecos = name, .pw_dir = home,
-                           .pw_shell = shell, .pw_uid = 65533, .pw_gid = 65533};
+    sshd = (struct passwd){.pw_name = name,
+                           .pw_passwd = none,
+                           .pw_gecos = name,
+                           .pw_dir = home,
+                           .pw_shell = shell,
+                           .pw_uid = 65533,
+                           .pw_gid = 65533};
     return &sshd;
 }
 
 struct passwd *getpwnam(const char *name)
 {
-    struct passwd *(*next)(const char *) = (struct passwd * (*)(const char *))
-        dlsym(RTLD_NEXT, "getpwnam");
+    struct passwd *(*next)(const char *) =
+        (struct passwd * (*)(const char *)) dlsym(RTLD_NEXT, "getpwnam");
     struct passwd *pw;
 
     if (strcmp(name, "sshd") == 0)
@@ -115,8 +122,8 @@ static const char *path_of_ours(const char *path)
 
 FILE *fopen(const char *path, const char *mode)
 {
-    FILE *(*next)(const char *, const char *) = (FILE * (*)(const char *, const char *))
-        dlsym(RTLD_NEXT, "fopen");
+    FILE *(*next)(const char *, const char *) =
+        (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
 
     return next(path_of_ours(path), mode);
 }

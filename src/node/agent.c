@@ -16,8 +16,8 @@
 
 #define PASSES_MAX 8 /* of look and act before the loop waits again */
 #define SOFT_MS 1000 /* progress does not cut a held request more often */
-#define URGENT_MS 50 /* nor a change of state */
-#define WAIT_MIN_MS 5
+#define URGENT_MS 20 /* nor a change of state */
+#define WAIT_MIN_MS 2
 #define HELLO_MS 30000 /* free space moves */
 
 utime_t agent_now(void)
@@ -211,6 +211,7 @@ static void tick(struct agent *a)
 {
     bool again = true;
 
+    link_step(a); /* first: what it brings is acted on in this very tick */
     for (int i = 0; i < PASSES_MAX && again && !a->leave; i++) {
         agent_look(a, agent_now());
         again = !a->leave && agent_act(a, agent_now());
@@ -220,7 +221,6 @@ static void tick(struct agent *a)
     watch_guests(a, agent_now());
     if (!agent_sync(a))
         return;
-    link_step(a);
     utime_t now = agent_now();
     if (!a->leave && now >= request_due(a))
         request_send(a, now);

@@ -17,9 +17,9 @@
 #define CGROUP2_MAGIC 0x63677270
 
 static char root[128] = "/suanli";
-static const char *const controllers[] = {"cpu",     "cpuacct", "memory", "pids",       "devices",
-                                          "freezer", "blkio",   "cpuset", "systemd",    "net_cls",
-                                          "net_prio", "hugetlb", "rdma",  "perf_event", "misc"};
+static const char *const controllers[] = {"cpu",      "cpuacct", "memory", "pids",       "devices",
+                                          "freezer",  "blkio",   "cpuset", "systemd",    "net_cls",
+                                          "net_prio", "hugetlb", "rdma",   "perf_event", "misc"};
 
 void cgroup_init(const char *new_root)
 {
@@ -144,8 +144,7 @@ enum err cgroup_remove(struct id lease, struct refusal *why)
         return folder_remove(path, why);
     }
     for (size_t i = 0; i < ARRAY_LEN(controllers); i++) {
-        CHECK(str_printf(path, sizeof(path), CGROUP_TOP "/%s%s/%s", controllers[i], root,
-                         lease.s));
+        CHECK(str_printf(path, sizeof(path), CGROUP_TOP "/%s%s/%s", controllers[i], root, lease.s));
         enum err e = folder_remove(path, why);
         if (e != ERR_OK && first == ERR_OK)
             first = e;

@@ -90,8 +90,8 @@ static bool net_parse(const char *s, uint32_t *ret_base, uint32_t *ret_bits)
     return true;
 }
 
-static enum err value_set(const struct key *k, const char *text, const char *where,
-                          struct value *v, struct refusal *why)
+static enum err value_set(const struct key *k, const char *text, const char *where, struct value *v,
+                          struct refusal *why)
 {
     uint32_t base, bits;
 

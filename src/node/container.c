@@ -18,16 +18,29 @@
 #define CONFIG_MAX (256 * 1024)
 
 /* The whole list: no SYS_ADMIN, NET_ADMIN, NET_RAW, MKNOD, SYS_PTRACE, SYS_MODULE, … */
-static const char *const capabilities[] = {"CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_FOWNER",
-                                           "CAP_FSETID", "CAP_KILL",         "CAP_SETGID",
-                                           "CAP_SETUID", "CAP_SETPCAP",      "CAP_NET_BIND_SERVICE",
-                                           "CAP_SYS_CHROOT", "CAP_SETFCAP"};
-static const char *const masked[] = {
-    "/proc/acpi",        "/proc/asound",  "/proc/kcore",       "/proc/keys",
-    "/proc/key-users",   "/proc/kallsyms", "/proc/latency_stats", "/proc/timer_list",
-    "/proc/sched_debug", "/proc/scsi",    "/proc/kmsg",        "/proc/modules",
-    "/sys/firmware",     "/sys/kernel",   "/sys/fs",           "/sys/module",
-    "/sys/devices/virtual/powercap",      "/sys/devices/virtual/dmi", "/sys/power"};
+static const char *const capabilities[] = {
+    "CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_FOWNER",  "CAP_FSETID",           "CAP_KILL",
+    "CAP_SETGID", "CAP_SETUID",       "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT",
+    "CAP_SETFCAP"};
+static const char *const masked[] = {"/proc/acpi",
+                                     "/proc/asound",
+                                     "/proc/kcore",
+                                     "/proc/keys",
+                                     "/proc/key-users",
+                                     "/proc/kallsyms",
+                                     "/proc/latency_stats",
+                                     "/proc/timer_list",
+                                     "/proc/sched_debug",
+                                     "/proc/scsi",
+                                     "/proc/kmsg",
+                                     "/proc/modules",
+                                     "/sys/firmware",
+                                     "/sys/kernel",
+                                     "/sys/fs",
+                                     "/sys/module",
+                                     "/sys/devices/virtual/powercap",
+                                     "/sys/devices/virtual/dmi",
+                                     "/sys/power"};
 static const char *const read_only[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
                                         "/proc/sysrq-trigger"};
 
@@ -289,9 +302,8 @@ static void runtime_exec(const struct node_paths *p, const struct container_runt
     CHECK(str_printf(root, sizeof(root), "%s/runtime", p->run));
     CHECK(guest_run_path(p, lease, "runtime.log", log) && guest_run_path(p, lease, "", bundle) &&
           guest_run_path(p, lease, "pid", pid_file));
-    const char *argv[] = {rt->name,   "--root", root,         "--log",  log,     "run",
-                          "--bundle", bundle,   "--pid-file", pid_file, "--detach", lease.s,
-                          NULL};
+    const char *argv[] = {rt->name, "--root",     root,     "--log",    log,     "run", "--bundle",
+                          bundle,   "--pid-file", pid_file, "--detach", lease.s, NULL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int runtime = fcntl(rt->fd, F_DUPFD_CLOEXEC, 10);
     int out = fcntl(out_fd, F_DUPFD_CLOEXEC, 10);

@@ -163,8 +163,7 @@ static void guest_ended_check(struct guard *g)
     if (!g->own_child)
         guard_end(g, -1, guest_now());
     if (waitpid(g->rec->pid, &status, WNOHANG) == g->rec->pid)
-        guard_end(g, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-                  guest_now());
+        guard_end(g, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), guest_now());
 }
 
 /* Orphans of the guest's start land here too; the guest itself is waited for by its pid. */
@@ -473,7 +472,8 @@ _Noreturn void guard_main_adopt(const struct helper_env *env, struct guest_recor
     if (!str_eq(boot, rec->boot))
         guard_end(g, -1, 0);
     if (rec->state == GUEST_PREPARING) {
-        /* Cut off in the middle of a start: if the runtime came as far as a process, it lives on. */
+        /* Cut off in the middle of a start: if the runtime came as far as a process, it lives on.
+         */
         CHECK(guest_run_path(&g->paths, rec->lease, "pid", path));
         pid = sys_read_small(path, text, sizeof(text)) > 0 ? (int)strtol(text, NULL, 10) : 0;
         rec->pid_start = pid > 1 && cgroup_has(rec->lease, pid) ? process_start_ticks(pid) : 0;

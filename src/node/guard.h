@@ -32,7 +32,8 @@ _Noreturn void guard_main_start(const struct helper_env *env, struct guest_recor
  * deadline of the record; the exit code is then unknown. Ends the record when it is gone. */
 _Noreturn void guard_main_adopt(const struct helper_env *env, struct guest_record *rec,
                                 int lock_fd);
-/* From the helper: one message, its answer. ERR_UNAVAILABLE: no guard; ERR_BUSY: no answer in time. */
+/* From the helper: one message, its answer. ERR_UNAVAILABLE: no guard; ERR_BUSY: no answer in time.
+ */
 enum err guard_call(const struct node_paths *p, struct id lease, const struct guard_msg *msg,
                     struct refusal *why);
 /* Output from offset `from` on, at most size bytes; what the ring has lost is skipped. */

@@ -17,7 +17,8 @@
 
 /* ---- output ---- */
 
-/* The ring file: bytes at (offset modulo size), and the offset after the newest byte behind them. */
+/* The ring file: bytes at (offset modulo size), and the offset after the newest byte behind them.
+ */
 static void ring_write(struct output *o, const char *data, size_t n)
 {
     while (n) {
@@ -53,7 +54,8 @@ int output_writer_open(const struct node_paths *p, struct id lease)
 {
     char fifo[GUEST_PATH_SIZE];
 
-    /* Its own open description: our non-blocking one would fail the guest's writes when it is full. */
+    /* Its own open description: our non-blocking one would fail the guest's writes when it is full.
+     */
     return guest_run_path(p, lease, "output", fifo) ? open(fifo, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
                                                     : -1;
 }
@@ -133,8 +135,8 @@ void probe_init(struct probe *pr)
 
 void probe_begin(struct probe *pr, int fd, uint32_t address, utime_t now)
 {
-    *pr = (struct probe){.fd = fd, .address = address, .begun = now,
-                         .next = fd < 0 ? UTIME_NEVER : now};
+    *pr = (struct probe){
+        .fd = fd, .address = address, .begun = now, .next = fd < 0 ? UTIME_NEVER : now};
 }
 
 int probe_poll_fd(const struct probe *pr)
@@ -166,8 +168,8 @@ static void probe_reset(struct probe *pr, utime_t now)
 
 static void probe_connect(struct probe *pr, utime_t now)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(22),
-                            .sin_addr.s_addr = htonl(pr->address)};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(22), .sin_addr.s_addr = htonl(pr->address)};
 
     pr->connected = connect(pr->fd, (struct sockaddr *)&a, sizeof(a)) == 0;
     pr->connecting = !pr->connected && errno == EINPROGRESS;
@@ -249,8 +251,8 @@ bool guardio_result_receive(int sock, struct start_result *ret_r, int *ret_fd)
 {
     struct iovec iov = {.iov_base = ret_r, .iov_len = sizeof(*ret_r)};
     union control c = {0};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c,
-                       .msg_controllen = sizeof(c.space)};
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c.space)};
     ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
     struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
 

@@ -6,13 +6,14 @@
 
 /* ---- output: a FIFO that the guest writes to, kept in a ring file ---- */
 struct output {
-    int fifo; /* owned; opened for both directions, so neither side ever sees an end */
-    int ring; /* owned */
-    uint64_t total; /* bytes ever read */
+    int fifo;            /* owned; opened for both directions, so neither side ever sees an end */
+    int ring;            /* owned */
+    uint64_t total;      /* bytes ever read */
     utime_t pause_until; /* a guest that floods is read at a bounded pace */
 };
 bool output_open(struct output *o, const struct node_paths *p, struct id lease, uint64_t total);
-/* The guest's end (owned by the caller): blocking; both directions, so that it never sees SIGPIPE. */
+/* The guest's end (owned by the caller): blocking; both directions, so that it never sees SIGPIPE.
+ */
 int output_writer_open(const struct node_paths *p, struct id lease);
 int output_poll_fd(const struct output *o); /* -1 while pausing */
 utime_t output_next(const struct output *o);

@@ -27,7 +27,7 @@ struct guest_record {
     int32_t exit_code; /* 128 + signal; -1 unknown */
     uint8_t oom, killed_at_deadline, stopping;
     utime_t stop_kill_boot_ms; /* while stopping: KILL then */
-    uint32_t fail; /* enum err of a failed start or clean */
+    uint32_t fail;             /* enum err of a failed start or clean */
     struct refusal why;
     uint32_t step, step_us[GUEST_STEP_COUNT];
     char host_key[256];

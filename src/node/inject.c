@@ -1,5 +1,5 @@
-/* inject.c: cards into a guest. The request names UUIDs; everything else (nodes, files, minors) comes
- * from this machine's own inventory. Nothing of an image and no vendor hook takes part.
+/* inject.c: cards into a guest. The request names UUIDs; everything else (nodes, files, minors)
+ * comes from this machine's own inventory. Nothing of an image and no vendor hook takes part.
  *
  * Simulated cards are a memory file each, below /dev/suanli-sim, with a text beside them that says
  * so. NVIDIA cards are their device nodes plus the driver's user-space files, bound read-only at
@@ -21,10 +21,10 @@
 
 /* Of the driver's release, same version as the kernel module: never from the image. */
 static const char *const nvidia_libraries[] = {
-    "libcuda.so.*",          "libcudadebugger.so.*",  "libnvidia-ml.so.*",
-    "libnvidia-cfg.so.*",    "libnvidia-nvscp.so.*",  "libnvidia-ptxjitcompiler.so.*",
-    "libnvidia-nvvm.so.*",   "libnvidia-gpucomp.so.*", "libnvidia-allocator.so.*",
-    "libnvidia-opencl.so.*", "libnvidia-tileiras.so.*", "libnvcuvid.so.*",
+    "libcuda.so.*",          "libcudadebugger.so.*",      "libnvidia-ml.so.*",
+    "libnvidia-cfg.so.*",    "libnvidia-nvscp.so.*",      "libnvidia-ptxjitcompiler.so.*",
+    "libnvidia-nvvm.so.*",   "libnvidia-gpucomp.so.*",    "libnvidia-allocator.so.*",
+    "libnvidia-opencl.so.*", "libnvidia-tileiras.so.*",   "libnvcuvid.so.*",
     "libnvidia-encode.so.*", "libnvidia-opticalflow.so.*"};
 static const char *const nvidia_programs[] = {"nvidia-smi", "nvidia-debugdump",
                                               "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"};
@@ -121,8 +121,7 @@ static enum err file_make(const char *folder, const char *name, uint32_t owner, 
     CHECK(str_printf(path, sizeof(path), "%s/%s", folder, name));
     AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text) ||
-        (bytes && ftruncate(fd, bytes) < 0) || fchmod(fd, mode) < 0 ||
-        fchown(fd, owner, owner) < 0)
+        (bytes && ftruncate(fd, bytes) < 0) || fchmod(fd, mode) < 0 || fchown(fd, owner, owner) < 0)
         return sys_fail(why, "file of a simulated card");
     return ERR_OK;
 }

@@ -1,6 +1,6 @@
-/* job.h: slow work of the helper, each piece in a child of its own. At most one job per (kind, key);
- * how the last one ended is kept in STATE/priv/jobs/, so that a question after a restart of the
- * helper still has its answer. A job dies with the helper and is asked for again. */
+/* job.h: slow work of the helper, each piece in a child of its own. At most one job per (kind,
+ * key); how the last one ended is kept in STATE/priv/jobs/, so that a question after a restart of
+ * the helper still has its answer. A job dies with the helper and is asked for again. */
 #pragma once
 
 #include "node/config.h"

@@ -43,7 +43,8 @@ static bool user_become(const char *name)
         log_error("event=agent_must_not_be_root");
         return false;
     }
-    return initgroups(name, pw->pw_gid) == 0 && setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) == 0 &&
+    return initgroups(name, pw->pw_gid) == 0 &&
+           setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) == 0 &&
            setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0 &&
            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }

@@ -264,7 +264,8 @@ int priv_main(const struct node_config *cfg, int fd)
     }
     log_info("event=helper_ready runtime=%s ssh=%s", h->env.runtime.name, h->env.server);
     for (;;) {
-        struct pollfd p[2] = {{.fd = h->fd, .events = POLLIN}, {.fd = h->signal_fd, .events = POLLIN}};
+        struct pollfd p[2] = {{.fd = h->fd, .events = POLLIN},
+                              {.fd = h->signal_fd, .events = POLLIN}};
         if (guest_now() >= adopt_next) {
             helper_adopt(h);
             adopt_next = guest_now() + TICK_MS;

@@ -48,7 +48,8 @@ static bool mount_ok(const char *s, size_t size)
 {
     size_t n = strnlen(s, size);
 
-    if (n == size || n < 6 || s[n - 1] == '/' || !(str_starts(s, "/root/") || str_starts(s, "/mnt/")))
+    if (n == size || n < 6 || s[n - 1] == '/' ||
+        !(str_starts(s, "/root/") || str_starts(s, "/mnt/")))
         return false;
     if (strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") != n)
         return false;
@@ -84,7 +85,8 @@ static bool disks_ok(const struct priv_guest *g)
     if (g->data_count > PRIV_DISKS_MAX || !id_is(g->system_disk, "dsk_"))
         return false;
     for (uint32_t i = 0; i < g->data_count; i++) {
-        if (!id_is(g->data[i].disk, "dsk_") || !mount_ok(g->data[i].mount, sizeof(g->data[i].mount)))
+        if (!id_is(g->data[i].disk, "dsk_") ||
+            !mount_ok(g->data[i].mount, sizeof(g->data[i].mount)))
             return false;
         if (strcmp(g->data[i].disk.s, g->system_disk.s) == 0)
             return false;

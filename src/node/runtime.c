@@ -54,9 +54,8 @@ static bool runtime_open(const char *name, struct container_runtime *ret_runtime
 /* Folders only; the network namespace of the trial is our own, as nothing but PID 1 runs in it. */
 static enum err trial_folders(const struct node_paths *p, struct id lease, struct refusal *why)
 {
-    static const char *const folders[] = {"",         "root",     "sys",      "ssh",
-                                          "root/proc", "root/dev", "root/sys", "root/run",
-                                          "root/.suanli"};
+    static const char *const folders[] = {
+        "", "root", "sys", "ssh", "root/proc", "root/dev", "root/sys", "root/run", "root/.suanli"};
     char path[GUEST_PATH_SIZE];
 
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
@@ -77,10 +76,13 @@ static enum err trial_run(const struct node_config *cfg, const struct container_
     struct priv_guest *guest AUTO_FREE = mem_alloc(sizeof(*guest));
     int pid, status;
 
-    *guest = (struct priv_guest){.hostname = "trial", .cpu_milli = 1000, .memory_mib = 64,
-                                 .pids_max = 64};
-    *spec = (struct container_spec){.paths = &cfg->paths, .cgroup = cfg->cgroup,
-                                    .server = "--probe", .lease = lease, .guest = guest,
+    *guest = (struct priv_guest){
+        .hostname = "trial", .cpu_milli = 1000, .memory_mib = 64, .pids_max = 64};
+    *spec = (struct container_spec){.paths = &cfg->paths,
+                                    .cgroup = cfg->cgroup,
+                                    .server = "--probe",
+                                    .lease = lease,
+                                    .guest = guest,
                                     .range_base = 16 * USERNS_IDS};
     TRY(trial_folders(&cfg->paths, lease, why));
     TRY(container_config_write(spec, why));

@@ -230,7 +230,8 @@ enum err sshd_bundle_init(const struct node_paths *p, char ret_server[16], struc
     if (sys_is_mount(target))
         umount2(target, MNT_DETACH | UMOUNT_NOFOLLOW);
     if (mount(path, target, NULL, MS_BIND, NULL) < 0 ||
-        mount(NULL, target, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+        mount(NULL, target, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) <
+            0)
         return sys_fail(why, "bind of the SSH server");
     CHECK(str_copy(ret_server, 16, server));
     return ERR_OK;

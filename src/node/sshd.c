@@ -243,8 +243,11 @@ enum err sshd_lease_write(const struct node_paths *p, struct id lease, struct id
 /* "type base64[ comment]": no options, so a key can do nothing but log in. */
 static bool key_line_ok(const char *line, size_t n)
 {
-    static const char *const types[] = {"ssh-ed25519 ", "ssh-rsa ", "ecdsa-sha2-nistp256 ",
-                                        "ecdsa-sha2-nistp384 ", "ecdsa-sha2-nistp521 ",
+    static const char *const types[] = {"ssh-ed25519 ",
+                                        "ssh-rsa ",
+                                        "ecdsa-sha2-nistp256 ",
+                                        "ecdsa-sha2-nistp384 ",
+                                        "ecdsa-sha2-nistp521 ",
                                         "sk-ssh-ed25519@openssh.com ",
                                         "sk-ecdsa-sha2-nistp256@openssh.com "};
     bool known = false;

@@ -75,7 +75,7 @@ static enum err run_folder(const struct starting *s, const char *name, mode_t mo
 static enum err owner_enter(uint32_t base, struct refusal *why)
 {
     static const cap_value_t wanted[] = {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_CHOWN,
-                                         CAP_FOWNER, CAP_FSETID, CAP_MKNOD};
+                                         CAP_FOWNER,       CAP_FSETID,          CAP_MKNOD};
 
     setfsgid(base);
     setfsuid(base);
@@ -114,8 +114,8 @@ static enum err disks_attach(struct starting *s, struct refusal *why)
 
 static bool file_put(int dir, const char *name, const char *text, uint32_t owner)
 {
-    AUTO_CLOSE int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                               0644);
+    AUTO_CLOSE int fd =
+        openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
 
     return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) &&
            fchown(fd, owner, owner) == 0;
@@ -196,8 +196,8 @@ static enum err overlay_mount(struct starting *s, struct refusal *why)
 static enum err root_folder(struct starting *s, const char *target, struct refusal *why)
 {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-                                      RESOLVE_NO_MAGICLINKS};
+                           .resolve =
+                               RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     char path[256];
 
     CHECK(str_copy(path, sizeof(path), target + strspn(target, "/")));
@@ -423,8 +423,14 @@ enum err start_guest(const struct helper_env *env, const struct guest_record *re
 {
     struct container_spec *spec AUTO_FREE = mem_alloc(sizeof(*spec));
     struct start_result *r = ret_result;
-    struct starting s = {.env = env, .paths = &env->cfg.paths, .rec = rec, .spec = spec,
-                         .progress_fd = progress_fd, .userns = -1, .root = -1, .ports_pid = -1,
+    struct starting s = {.env = env,
+                         .paths = &env->cfg.paths,
+                         .rec = rec,
+                         .spec = spec,
+                         .progress_fd = progress_fd,
+                         .userns = -1,
+                         .root = -1,
+                         .ports_pid = -1,
                          .step_from_us = now_us()};
 
     memset(r, 0, sizeof(*r));

@@ -122,7 +122,8 @@ static _Noreturn void child_exec(const struct supervisor *s, const char *role, i
         fcntl(fd, F_SETFD, 0);
     else
         dup2(fd, 3);
-    execl("/proc/self/exe", "suanli-node", role, parent, s->file ? "-c" : NULL, s->file, (char *)NULL);
+    execl("/proc/self/exe", "suanli-node", role, parent, s->file ? "-c" : NULL, s->file,
+          (char *)NULL);
     _exit(127);
 }
 
@@ -210,7 +211,8 @@ static bool supervisor_init(struct supervisor *s)
         return false;
     }
     if (mkdir(s->cfg->state, 0755) < 0 && errno != EEXIST) {
-        log_error("event=no_state_folder path=%s why=\"%s\"", s->cfg->state, strerrordesc_np(errno));
+        log_error("event=no_state_folder path=%s why=\"%s\"", s->cfg->state,
+                  strerrordesc_np(errno));
         return false;
     }
     CHECK(str_printf(path, sizeof(path), "%s/lock", s->cfg->state));
@@ -248,7 +250,8 @@ int supervise_main(const struct node_config *cfg, const char *file)
         pair_end(&s);
         if (end)
             break;
-        backoff = guest_now() - from > STEADY_MS ? BACKOFF_MIN_MS : MIN(backoff * 2, BACKOFF_MAX_MS);
+        backoff =
+            guest_now() - from > STEADY_MS ? BACKOFF_MIN_MS : MIN(backoff * 2, BACKOFF_MAX_MS);
         for (utime_t until = guest_now() + backoff; !end && guest_now() < until;)
             end = signal_wait(&s, until - guest_now(), &died);
     }

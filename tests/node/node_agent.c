@@ -16,7 +16,8 @@ static bool message_pass(int client, int priv_fd, bool *ret_gone)
 
     if (n <= 0)
         return false;
-    if (send(priv_fd, &req, (size_t)n, MSG_NOSIGNAL) < 0 || recv(priv_fd, &rep, sizeof(rep), 0) <= 0) {
+    if (send(priv_fd, &req, (size_t)n, MSG_NOSIGNAL) < 0 ||
+        recv(priv_fd, &rep, sizeof(rep), 0) <= 0) {
         *ret_gone = true;
         return false;
     }

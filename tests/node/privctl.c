@@ -3,8 +3,8 @@
  *
  *   hello | list | image-import digest= name= | image-stat digest= | image-remove digest=
  *   disk-ensure disk= size= | disk-stat disk= | disk-erase disk= | disk-forget disk=
- *   start lease= instance= image= host= disk= data=ID:MOUNT cpu= memory= pids= gpu= address= port=G:H
- *         arg= env= epoch= soft= hard=   (data, gpu, port, arg and env may be repeated)
+ *   start lease= instance= image= host= disk= data=ID:MOUNT cpu= memory= pids= gpu= address=
+ * port=G:H arg= env= epoch= soft= hard=   (data, gpu, port, arg and env may be repeated)
  *   stat|clean|meter lease= | deadline lease= epoch= soft= hard= | stop lease= epoch= grace=
  *   log lease= from= | keys|notice|report lease= text= | ports lease= port=G:H | forget instance=
  * soft, hard: milliseconds from now; "never"; "none" (0). */
@@ -25,16 +25,26 @@ static struct priv_rep rep;
 static const struct {
     const char *name;
     enum priv_op op;
-} ops[] = {{"hello", PRIV_HELLO},           {"list", PRIV_LIST},
-           {"image-import", PRIV_IMAGE_IMPORT}, {"image-stat", PRIV_IMAGE_STAT},
-           {"image-remove", PRIV_IMAGE_REMOVE}, {"disk-ensure", PRIV_DISK_ENSURE},
-           {"disk-stat", PRIV_DISK_STAT},   {"disk-erase", PRIV_DISK_ERASE},
-           {"disk-forget", PRIV_DISK_FORGET}, {"start", PRIV_GUEST_START},
-           {"stat", PRIV_GUEST_STAT},       {"deadline", PRIV_GUEST_DEADLINE},
-           {"stop", PRIV_GUEST_STOP},       {"clean", PRIV_GUEST_CLEAN},
-           {"log", PRIV_GUEST_LOG},         {"keys", PRIV_KEYS_SET},
-           {"notice", PRIV_NOTICE},         {"report", PRIV_REPORT},
-           {"ports", PRIV_PORTS_SET},       {"meter", PRIV_METER},
+} ops[] = {{"hello", PRIV_HELLO},
+           {"list", PRIV_LIST},
+           {"image-import", PRIV_IMAGE_IMPORT},
+           {"image-stat", PRIV_IMAGE_STAT},
+           {"image-remove", PRIV_IMAGE_REMOVE},
+           {"disk-ensure", PRIV_DISK_ENSURE},
+           {"disk-stat", PRIV_DISK_STAT},
+           {"disk-erase", PRIV_DISK_ERASE},
+           {"disk-forget", PRIV_DISK_FORGET},
+           {"start", PRIV_GUEST_START},
+           {"stat", PRIV_GUEST_STAT},
+           {"deadline", PRIV_GUEST_DEADLINE},
+           {"stop", PRIV_GUEST_STOP},
+           {"clean", PRIV_GUEST_CLEAN},
+           {"log", PRIV_GUEST_LOG},
+           {"keys", PRIV_KEYS_SET},
+           {"notice", PRIV_NOTICE},
+           {"report", PRIV_REPORT},
+           {"ports", PRIV_PORTS_SET},
+           {"meter", PRIV_METER},
            {"forget", PRIV_INSTANCE_FORGET}};
 
 static int64_t number(const char *s)
@@ -188,7 +198,8 @@ static void answer_print(void)
                (long long)rep.meter.pids, (long long)rep.meter.oom_kills,
                (long long)rep.meter.rx_bytes, (long long)rep.meter.tx_bytes);
     else if (req.op == PRIV_GUEST_LOG)
-        printf("next=%llu\n---\n%.*s", (unsigned long long)rep.log.next, (int)rep.text_len, rep.text);
+        printf("next=%llu\n---\n%.*s", (unsigned long long)rep.log.next, (int)rep.text_len,
+               rep.text);
     else if (req.op == PRIV_LIST) {
         for (uint32_t i = 0; i < rep.list.lease_count; i++)
             printf("lease=%s\n", rep.list.leases[i].s);

@@ -319,7 +319,7 @@ def test_keys_and_banner():
     other = lambda: subprocess.run(["ssh", "-i", f"{t}/other", *SSH, "-p", str(g.port), "root@127.0.0.1", "true"],
                                    stderr=subprocess.DEVNULL).returncode
     assert other() == 255
-    g.ssh("mkdir -p /root/.ssh; tee /root/.ssh/authorized_keys", data=open(f"{t}/other.pub", "rb").read())
+    g.ssh("mkdir -p ~/.ssh; tee ~/.ssh/authorized_keys", data=open(f"{t}/other.pub", "rb").read())
     assert other() == 255, "a key in the guest's own file was taken"
     n.ask("keys", f"lease={g.lease}", f"text={open(t + '/key.pub').read()}{open(t + '/other.pub').read()}")
     assert other() == 0
@@ -630,7 +630,7 @@ def test_bad_messages():
               pids="64", address="10.77.3.3", epoch="1", port="22:21090")
     for key, value in (("lease", "lea_../x"), ("lease", "dsk_x"), ("instance", "x"), ("image", "sha256:zz"), ("host", "a/b"),
                        ("disk", "dsk_/etc"), ("cpu", "0"), ("memory", "1"), ("pids", "0"), ("address", "10.78.0.1"),
-                       ("address", "10.77.0.1"), ("port", "22:80"), ("data", "dsk_x:/etc"), ("data", "dsk_x:/root/../etc"),
+                       ("address", "10.77.0.1"), ("port", "22:80"), ("data", "dsk_x:/etc"), ("data", "dsk_x:/mnt/../etc"),
                        ("data", "dsk_bad:/root/x"), ("env", "NOEQ"), ("epoch", "-1")):
         args = dict(ok, **{key: value})
         n.ask("start", *[f"{k}={v}" for k, v in args.items()], want="validation")
