@@ -241,6 +241,7 @@ static enum err values_take(const struct value *v, struct node_config *c, struct
     c->net.port_max = (uint16_t)v[INDEX_port_max].number;
     c->slice_s = v[INDEX_slice_s].number;
     c->pool_mib = v[INDEX_pool_mib].number;
+    c->private_registries = v[INDEX_private_registries].number;
     if (!c->state[0] || c->state[1] == '\0' || strlen(c->state) > 120)
         return value_bad("state", &keys[INDEX_state], "a folder of at most 120 characters", why);
     ok &= paths_fill(c);
@@ -313,5 +314,6 @@ void config_print(const struct node_config *c, FILE *out)
     key_print_int(out, INDEX_slice_s, c->slice_s);
     key_print_int(out, INDEX_pool_mib, c->pool_mib);
     key_print(out, INDEX_images, c->images);
+    key_print(out, INDEX_private_registries, c->private_registries ? "yes" : "no");
     key_print(out, INDEX_cgroup, c->cgroup);
 }

@@ -20,6 +20,7 @@ struct node_config {
     int64_t slice_s;
     int64_t pool_mib; /* 0: what the file system has */
     char images[256];
+    bool private_registries; /* registries at private addresses, also without TLS */
     char cgroup[128]; /* "/suanli-<tag>" */
     struct node_paths paths;
 };
