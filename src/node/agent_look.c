@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 
-#define LOOK_BUSY_MS 25    /* something is being made: its end should show at once */
+#define LOOK_BUSY_MS 10    /* something is being made: its end should show at once */
 #define LOOK_ENDING_MS 100 /* around an end */
 #define LOOK_CALM_MS 1000
 #define LOOK_SLOW_MS 10000

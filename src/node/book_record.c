@@ -279,7 +279,7 @@ static void idle_resume(struct lease_row *l, utime_t at)
     for (size_t i = 0; i < INSTANCE_GPUS_MAX; i++)
         l->idle.active_at[i] = at;
     l->idle.cpu_active_at = at;
-    l->idle.window_at = at;
+    l->idle.window_at = at > 0 ? l->meter.t0 : 0; /* where the counter stood */
     l->idle.window_cpu_us = l->meter.at_t0.cpu_us;
 }
 
