@@ -144,16 +144,16 @@ static const char *check_line(const char *s)
 
 static void cut_comment(const char *s, char *buf, size_t size)
 {
-    size_t n = strlen(s);
+    size_t n = MIN(strlen(s), size - 1);
 
-    while (n > 0 && s[n - 1] == ' ')
+    while (n > 0 && ((unsigned char)s[n] & 0xC0) == 0x80)
         n--;
-    if (n >= size)
-        n = size - 1;
-    while (n > 0 && n < strlen(s) && ((unsigned char)s[n] & 0xC0) == 0x80)
+    while (n > 0 && s[n - 1] == ' ')
         n--;
     memcpy(buf, s, n);
     buf[n] = '\0';
+    if (!str_utf8_ok(buf))
+        buf[0] = '\0';
 }
 
 static bool print_key(const char *kind, const unsigned char *blob, size_t n, struct sshkey *k)

@@ -25,5 +25,6 @@
         (v)->at = NULL;                                                                            \
         (v)->len = (v)->cap = 0;                                                                   \
     } while (0)
+/* An empty list has no array, and nothing is added to a null pointer. */
 #define VEC_FOREACH(item, v)                                                                       \
-    for (__typeof__((v)->at[0]) *item = (v)->at; item < (v)->at + (v)->len; item++)
+    for (__typeof__(&*(v)->at) item = (v)->at; item && item < (v)->at + (v)->len; item++)
