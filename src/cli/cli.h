@@ -19,6 +19,7 @@ struct cli {
     struct config cfg;
     enum lang lang;
     bool json, quiet, yes, dry_run, no_wait;
+    bool utc;            /* --utc */
     bool color;          /* stdout may carry colour */
     bool ask;            /* stdin and stderr are terminals: questions are possible */
     bool bar;            /* stderr is a terminal: progress may rewrite its line */
@@ -75,6 +76,7 @@ void text_money(const json_t *money, char *buf, size_t size);
 bool money_is_zero(const json_t *money);
 /* Local time with offset: "18:05+08:00" today, else "2026-12-15 18:05+08:00"; "-" for "". */
 void text_time(const char *rfc3339, char *buf, size_t size);
+void text_time_exact(const char *rfc3339, char *buf, size_t size); /* date and seconds, always */
 void text_duration(int64_t s, char *buf, size_t size); /* the two largest units: "3h 12m" */
 void text_bytes(int64_t bytes, char *buf, size_t size);
 void text_card(const json_t *o, struct strbuf *out); /* "2 x RTX 4090 (simulated)" of an instance */

@@ -115,6 +115,12 @@ static const char *money(const json_t *o, const char *key, char *buf, size_t siz
     return buf;
 }
 
+/* A system disk has no name of its own. */
+static const char *disk_name(const json_t *d)
+{
+    return *field_str(d, "name") ? field_str(d, "name") : field_str(d, "id");
+}
+
 static void show_disks(const json_t *o)
 {
     char size[40], used[40];
@@ -125,7 +131,7 @@ static void show_disks(const json_t *o)
     {
         size_format_mib(field_i64(d, "size_mib"), size, sizeof(size));
         size_format_mib(field_i64(d, "used_mib"), used, sizeof(used));
-        line(i ? "" : N_("disks"), tr("%s (%s) %s, %s used, at %s"), field_str(d, "name"),
+        line(i ? "" : N_("disks"), tr("%s (%s) %s, %s used, at %s"), disk_name(d),
              field_str(d, "kind"), size, field_is(d, "used_mib") ? used : "?",
              field_str(d, "mount"));
     }
@@ -196,8 +202,11 @@ static void show_instance(const json_t *o)
     size_format_mib(field_i64(o, "memory_mib"), memory, sizeof(memory));
     line(N_("name"), "%s  %s", field_str(o, "name"), field_str(o, "id"));
     show_state(o);
-    line(N_("what"), tr("%s; %" PRId64 " cores, %s"), strbuf_str(&card), field_i64(o, "cpu"),
-         memory);
+    if (field_is(o, "gpu") && !field_bool(o, "no_gpu"))
+        line(N_("what"), tr("%s; %" PRId64 " cores, %s"), strbuf_str(&card), field_i64(o, "cpu"),
+             memory);
+    else
+        line(N_("what"), "%s", strbuf_str(&card));
     show_money(o);
     line(N_("image"), "%s", field_str(o, "image"));
     line(N_("node"), "%s", field_str(o, "node"));
@@ -364,24 +373,42 @@ int cmd_resize(struct cli *c, struct call *call)
     return 0;
 }
 
-/* What is lost and what is kept, disk by disk. */
-static void list_release(struct cli *c, const json_t *o, bool with_disks)
+/* What a disk costs now, out of the list of disks; "-" when it is not there. */
+static void disk_rate(const json_t *disks, const char *id, char *buf, size_t size)
 {
     size_t i;
     json_t *d;
-    char size[40], used[40];
 
+    text_money(NULL, buf, size);
+    json_array_foreach(json_object_get(disks, "items"), i, d) if (str_eq(field_str(d, "id"), id))
+        text_money(json_object_get(d, "price_hour"), buf, size);
+}
+
+/* What is lost and what is kept, disk by disk. */
+static void list_release(struct cli *c, const json_t *o, bool with_disks)
+{
+    AUTO_ANSWER struct answer disks = {0};
+    size_t i;
+    json_t *d;
+    char size[40], used[40], rate[64];
+
+    answer_init(&disks);
+    (void)!api_call(c, "GET", "/v1/disks", NULL, CALL_QUIET, &disks);
     say(c, tr("Release of %s (%s):"), field_str(o, "name"), field_str(o, "id"));
     json_array_foreach(json_object_get(o, "disks"), i, d)
     {
         bool lost = with_disks || str_eq(field_str(d, "kind"), "system");
         size_format_mib(field_i64(d, "size_mib"), size, sizeof(size));
         size_format_mib(field_i64(d, "used_mib"), used, sizeof(used));
+        disk_rate(disks.json, field_str(d, "id"), rate, sizeof(rate));
         if (lost)
-            say(c, tr("  lost   disk %s, %s, %s used: erased"), field_str(d, "name"), size, used);
+            say(c, tr("  lost   %s disk %s, %s, %s used: erased"), tr(field_str(d, "kind")),
+                disk_name(d), size, used);
         else
-            say(c, tr("  kept   disk %s, %s, %s used: detached, goes on costing (suanli disk ls)"),
-                field_str(d, "name"), size, used);
+            say(c,
+                tr("  kept   disk %s, %s, %s used: detached, goes on costing (now %s/h) until "
+                   "suanli disk rm"),
+                disk_name(d), size, used, rate);
     }
 }
 

@@ -1,4 +1,7 @@
 /* cmd_money.c: the wallet and the bill. Amounts are shown as the server wrote them. */
+#include <stdlib.h>
+#include <time.h>
+
 #include "cli/cli.h"
 #include "cli/table.h"
 
@@ -37,6 +40,17 @@ int cmd_wallet(struct cli *c, struct call *call)
     return 0;
 }
 
+/* A bill is read in the zone it was made in, which it names. */
+static void use_zone(const char *zone)
+{
+    static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/";
+
+    if (*zone && *zone != '/' && zone[strspn(zone, ok)] == '\0') {
+        setenv("TZ", zone, 1);
+        tzset();
+    }
+}
+
 static void bill_row(struct table *t, const json_t *o)
 {
     char text[64];
@@ -46,22 +60,22 @@ static void bill_row(struct table *t, const json_t *o)
     table_addf(t, "%s%s%s%s", *name ? name : field_str(o, "subject"), simulated ? " (" : "",
                simulated ? tr("simulated") : "", simulated ? ")" : "");
     table_add(t, field_str(o, "sku"));
-    text_time(field_str(o, "from"), text, sizeof(text));
+    text_time_exact(field_str(o, "from"), text, sizeof(text));
     table_add(t, text);
-    text_time(field_str(o, "to"), text, sizeof(text));
+    text_time_exact(field_str(o, "to"), text, sizeof(text));
     table_add(t, text);
     table_addf(t, "%s %s", field_str(o, "quantity"), field_str(o, "unit"));
     table_add(t, field_str(o, "price_version"));
-    table_add(t, field_str(o, "formula"));
     text_money(json_object_get(o, "amount"), text, sizeof(text));
     table_add(t, text);
+    table_add(t, field_str(o, "formula"));
 }
 
 int cmd_bill(struct cli *c, struct call *call)
 {
     static const char *const head[] = {N_("SUBJECT"), N_("FOR"),      N_("FROM"),
                                        N_("TO"),      N_("QUANTITY"), N_("PRICE"),
-                                       N_("FORMULA"), N_("AMOUNT"),   NULL};
+                                       N_("AMOUNT"),  N_("FORMULA"),  NULL};
     AUTO_ANSWER struct answer a = {0};
     struct table t;
     size_t i;
@@ -73,9 +87,11 @@ int cmd_bill(struct cli *c, struct call *call)
         return a.exit;
     if (c->json || c->quiet)
         return view_print(c, call->verb, &a);
+    if (!c->utc)
+        use_zone(field_str(a.json, "zone"));
     say(c, tr("Bill of %s, %s (zone %s)"), field_str(a.json, "project"), field_str(a.json, "month"),
         field_str(a.json, "zone"));
-    table_init(&t, head, "<<<<><<>");
+    table_init(&t, head, "<<<<><><");
     json_array_foreach(json_object_get(a.json, "lines"), i, o) bill_row(&t, o);
     if (t.cells > t.columns)
         table_print(&t, stdout, c->color);

@@ -24,7 +24,7 @@ static size_t card_distance(const char *typed, const char *model)
 }
 
 /* Names what there is when the named card is not: the near one first, else all. */
-static void card_suggest(struct cli *c, const char *typed)
+static void card_suggest(struct cli *c, const char *typed, const json_t *said)
 {
     AUTO_ANSWER struct answer all = {0};
     AUTO_STRBUF struct strbuf models = {0};
@@ -50,6 +50,8 @@ static void card_suggest(struct cli *c, const char *typed)
             best = model;
         }
     }
+    if (best && strstr(field_str(said, "detail"), best))
+        return; /* the server has named it */
     if (best)
         say(c, tr("There is no card %s. Did you mean %s?"), typed, best);
     else if (models.len)
@@ -97,7 +99,7 @@ int cmd_offers(struct cli *c, struct call *call)
     if (json_array_size(items) == 0) {
         AUTO_FREE char *card = filter_card(arg_str(call, "filter"));
         say(c, "%s", tr("Nothing fits now."));
-        card_suggest(c, card);
+        card_suggest(c, card, NULL);
     }
     if (c->json || c->quiet)
         return view_print(c, call->verb, &a);
@@ -287,7 +289,7 @@ int cmd_quote(struct cli *c, struct call *call)
     if (e)
         return e;
     if (!call_send(c, call, &a)) {
-        card_suggest(c, arg_str(call, "gpu"));
+        card_suggest(c, arg_str(call, "gpu"), a.json);
         return a.exit;
     }
     if (c->json || c->quiet)
@@ -364,7 +366,7 @@ static int follow_start(struct cli *c, const struct verb *v, struct answer *a)
 static int rent_plan(struct cli *c, struct call *call, struct answer *q)
 {
     if (!quote_get(c, call, q)) {
-        card_suggest(c, arg_str(call, "gpu"));
+        card_suggest(c, arg_str(call, "gpu"), q->json);
         return q->exit;
     }
     if (!c->quiet && !c->json)
@@ -376,7 +378,7 @@ static int rent_plan(struct cli *c, struct call *call, struct answer *q)
             puts(text ? text : "{}");
         }
         int e = fail_problem(c, why);
-        card_suggest(c, arg_str(call, "gpu"));
+        card_suggest(c, arg_str(call, "gpu"), why);
         return e;
     }
     if (!c->dry_run && c->ask && !c->yes && !c->json && !c->quiet) {

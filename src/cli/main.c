@@ -271,6 +271,7 @@ static int setup(struct cli *c, const struct globals *g)
     c->yes = g->yes;
     c->dry_run = g->dry_run;
     c->no_wait = g->no_wait;
+    c->utc = g->utc;
     c->lang = choose_lang(c);
     tr_set(c->lang);
     c->ask = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);

@@ -238,7 +238,7 @@ bool money_is_zero(const json_t *money)
     return amount[strspn(amount, "-0.")] == '\0';
 }
 
-void text_time(const char *rfc3339, char *buf, size_t size)
+static void time_text(const char *rfc3339, bool exact, char *buf, size_t size)
 {
     utime_t t;
     struct tm tm, now;
@@ -251,10 +251,25 @@ void text_time(const char *rfc3339, char *buf, size_t size)
     time_t s = (time_t)(t / MS_PER_S), n = time(NULL);
     localtime_r(&s, &tm);
     localtime_r(&n, &now);
-    bool today = tm.tm_year == now.tm_year && tm.tm_yday == now.tm_yday;
-    strftime(out, sizeof(out), today ? "%H:%M" : "%Y-%m-%d %H:%M", &tm);
+    bool today = !exact && tm.tm_year == now.tm_year && tm.tm_yday == now.tm_yday;
+    if (exact)
+        strftime(out, sizeof(out), "%Y-%m-%d %H:%M:%S", &tm);
+    else if (today)
+        strftime(out, sizeof(out), "%H:%M", &tm);
+    else
+        strftime(out, sizeof(out), "%Y-%m-%d %H:%M", &tm);
     strftime(zone, sizeof(zone), "%z", &tm); /* +0800 */
     snprintf(buf, size, "%s%.3s:%s", out, zone, strlen(zone) == 5 ? zone + 3 : "00");
+}
+
+void text_time(const char *rfc3339, char *buf, size_t size)
+{
+    time_text(rfc3339, false, buf, size);
+}
+
+void text_time_exact(const char *rfc3339, char *buf, size_t size)
+{
+    time_text(rfc3339, true, buf, size);
 }
 
 void text_duration(int64_t s, char *buf, size_t size)

@@ -488,9 +488,9 @@ def release_asks_on_a_terminal():
     data = dict(fakes.shape("instance_disk"), kind="data", name="datasets")
     F.over["instance_get"] = {"disks": [fakes.shape("instance_disk"), data]}
     r = run_pty("release work", [("[y/N]", "n\n")])
-    check(r.rc == 130 and not F.acts and "lost   disk root" in r.out and "kept   disk datasets" in r.out, r)
+    check(r.rc == 130 and not F.acts and "lost   system disk root" in r.out and "kept   disk datasets" in r.out, r)
     r = run_pty("release work --with-disks", [("[y/N]", "y\n")])
-    check(r.rc == 0 and F.acts == ["instance_release"] and "lost   disk datasets" in r.out, r)
+    check(r.rc == 0 and F.acts == ["instance_release"] and "lost   data disk datasets" in r.out, r)
 
 @test
 def release_waits_until_erased_or_says_eleven():
