@@ -246,6 +246,16 @@ static enum err layer_take(struct oci_image *im, size_t i, struct tar_scan *scan
     return ERR_OK;
 }
 
+/* Nothing here needs to survive a crash: the importer syncs what it keeps. */
+static enum err file_write(const char *path, const char *data, size_t len, struct refusal *why)
+{
+    AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+    if (fd < 0 || write(fd, data, len) != (ssize_t)len)
+        return sys_fail(why, path);
+    return ERR_OK;
+}
+
 static enum err blob_write(const struct strbuf *b, char digest[PRIV_DIGEST_SIZE],
                            struct refusal *why)
 {
@@ -255,7 +265,7 @@ static enum err blob_write(const struct strbuf *b, char digest[PRIV_DIGEST_SIZE]
     crypto_hash_sha256(hash, (const unsigned char *)b->data, b->len);
     digest_text(hash, digest);
     str_printf(path, sizeof(path), "/work/oci/blobs/sha256/%s", digest + 7);
-    return sys_write_durable(path, b->data, b->len, 0644, why);
+    return file_write(path, b->data, b->len, why);
 }
 
 static void descriptor_json(struct json_writer *w, const char *key, const char *type,
@@ -308,8 +318,8 @@ static enum err layout_write(const struct oci_image *im, struct refusal *why)
     json_object_finish(&w);
     json_array_finish(&w);
     json_object_finish(&w);
-    TRY(sys_write_durable("/work/oci/index.json", b.data, b.len, 0644, why));
-    return sys_write_durable("/work/oci/oci-layout", version, strlen(version), 0644, why);
+    TRY(file_write("/work/oci/index.json", b.data, b.len, why));
+    return file_write("/work/oci/oci-layout", version, strlen(version), why);
 }
 
 static enum err tool_step(const char *const *argv, const char *what, int64_t space,
@@ -333,8 +343,7 @@ static enum err folders_ensure(struct refusal *why)
 {
     static const char *const names[] = {"proc", "sys", "dev"};
     struct stat st;
-    AUTO_CLOSE int root =
-        open("/work/bundle/rootfs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    AUTO_CLOSE int root = open("/work/root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (mkdirat(root, names[i], 0755) == 0)
@@ -383,17 +392,17 @@ static enum err config_write(const struct oci_image *im, struct refusal *why)
     CHECK(text);
     if (strlen(text) >= IMAGE_CONFIG_MAX)
         return malformed(why, "config too large");
-    return sys_write_durable("/work/config.json", text, strlen(text), 0644, why);
+    return file_write("/work/config.json", text, strlen(text), why);
 }
 
 static enum err image_build(struct oci_image *im, struct tar_scan *scan, int64_t space,
                             struct refusal *why)
 {
-    static const char *const unpack[] = {"umoci",           "--log=error",  "unpack", "--image",
-                                         "/work/oci:image", "/work/bundle", NULL};
+    static const char *const unpack[] = {"umoci",   "--log=error",     "raw",        "unpack",
+                                         "--image", "/work/oci:image", "/work/root", NULL};
     static const char *const build[] = {
-        "mkfs.erofs",          "-U", "00000000-0000-0000-0000-000000000000", "/work/image.erofs",
-        "/work/bundle/rootfs", NULL};
+        "mkfs.erofs",        "-U",         "00000000-0000-0000-0000-000000000000",
+        "/work/image.erofs", "/work/root", NULL};
 
     for (size_t i = 0; i < im->layer_count; i++)
         TRY(layer_take(im, i, scan, space, why));

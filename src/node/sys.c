@@ -182,7 +182,8 @@ bool sys_is_mount(const char *path)
 
 static _Noreturn void tool_child(const struct sys_tool *t, int in, int out)
 {
-    char *const env[] = {(char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C", NULL};
+    char *const env[] = {(char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C",
+                         (char *)t->env, NULL};
     sigset_t none;
 
     sigemptyset(&none);

@@ -34,6 +34,7 @@ struct sys_tool {
     const char *const *argv; /* borrowed; argv[0] is looked up in the system's own folders */
     const char *input;       /* borrowed; NULL: nothing on stdin */
     int netns_fd;            /* enter this network namespace first; 0: stay (a zeroed struct) */
+    const char *env;         /* borrowed; one more "KEY=value" in its environment; may be NULL */
     int64_t timeout_ms;      /* 0: 60 s */
     int ok_max;              /* exit codes up to this are a success */
     char output[512];        /* out: the end of what it wrote on stdout and stderr, one line */
