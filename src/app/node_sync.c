@@ -61,7 +61,7 @@ static enum err protocol(struct op *op, const char *why)
 struct report {
     struct op *op;
     const json_t *body;
-    struct node node;
+    struct node node, was;
     struct node_boot boot;
     bool new_boot, was_silent;
     bool late; /* overtaken by a newer report: nothing of it is taken */
@@ -151,6 +151,12 @@ static enum err take_inventory(struct report *r)
                                                      : ERR_OK;
 }
 
+static enum err node_save_seen(struct report *r)
+{
+    r->node.seen_at = r->op->now;
+    return store_node_save(r->op->store, &r->node);
+}
+
 static enum err take_node(struct report *r)
 {
     struct op *op = r->op;
@@ -158,6 +164,7 @@ static enum err take_node(struct report *r)
 
     if (store_node_get(op->store, op->who.node, &r->node) != ERR_OK)
         return refuse(&op->why, ERR_NODE_AUTH);
+    r->was = r->node;
     was_seen = r->node.seen_at;
     r->was_silent = r->node.state == NODE_SILENT;
     TRY(take_boot(r));
@@ -165,8 +172,12 @@ static enum err take_node(struct report *r)
         return ERR_OK;
     TRY(life_node_heard(op, &r->node));
     TRY(take_inventory(r));
+    /* most reports bring nothing new about the machine itself */
+    if (memcmp(&r->was, &r->node, sizeof(r->was)) == 0)
+        TRY(store_node_seen(op->store, r->node.id, op->now));
+    else
+        TRY(node_save_seen(r));
     r->node.seen_at = op->now;
-    TRY(store_node_save(op->store, &r->node));
     /* a reboot or a silence: nobody proved that its disks could be reached meanwhile */
     return funds_node_time(op->store, op->now, r->node.id, op->now,
                            was_seen && !r->was_silent && !r->new_boot);

@@ -89,6 +89,11 @@ enum err store_node_save(struct store *s, const struct node *n)
     return ERR_OK;
 }
 
+enum err store_node_seen(struct store *s, struct id node, utime_t seen_at)
+{
+    return sql_run(s, "UPDATE node SET seen_at=? WHERE id=?", "it", seen_at, node.s);
+}
+
 enum err store_node_set_hash(struct store *s, struct id node, const char *token_hash)
 {
     return sql_run(s,

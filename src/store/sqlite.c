@@ -166,7 +166,7 @@ enum err store_begin(struct store *s)
 {
     TRY(store_usable(s));
     CHECK(!s->in_transaction);
-    TRY(sql_script(s, s->mode == STORE_WRITE ? "BEGIN IMMEDIATE" : "BEGIN"));
+    TRY(sql_run(s, s->mode == STORE_WRITE ? "BEGIN IMMEDIATE" : "BEGIN", ""));
     s->in_transaction = true;
     return ERR_OK;
 }
@@ -179,7 +179,7 @@ enum err store_commit(struct store *s)
         (void)str_copy(s->why, sizeof(s->why), "database or disk is full");
     }
     TRY(store_usable(s));
-    TRY(sql_script(s, "COMMIT"));
+    TRY(sql_run(s, "COMMIT", ""));
     s->in_transaction = false;
     return ERR_OK;
 }
@@ -197,18 +197,19 @@ void store_rollback(struct store *s)
 enum err store_mark(struct store *s)
 {
     TRY(store_usable(s));
-    return sql_script(s, "SAVEPOINT command");
+    return sql_run(s, "SAVEPOINT command", "");
 }
 
 enum err store_mark_keep(struct store *s)
 {
     TRY(store_usable(s));
-    return sql_script(s, "RELEASE command");
+    return sql_run(s, "RELEASE command", "");
 }
 
 enum err store_mark_undo(struct store *s)
 {
-    return sql_script(s, "ROLLBACK TO command; RELEASE command");
+    TRY(sql_run(s, "ROLLBACK TO command", ""));
+    return sql_run(s, "RELEASE command", "");
 }
 
 int64_t store_changes(struct store *s)
@@ -219,6 +220,8 @@ int64_t store_changes(struct store *s)
 void store_fail_commit(struct store *s, int n)
 {
     s->fail_commit = n;
+    if (!n)
+        s->broken = false;
 }
 
 /* statements */

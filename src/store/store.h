@@ -47,7 +47,8 @@ enum err store_mark_keep(struct store *s);
 enum err store_mark_undo(struct store *s);
 /* Rows changed since the connection was opened: equal before and after: nothing to commit. */
 int64_t store_changes(struct store *s);
-/* Tests: the n-th commit from now fails as a full disk would (0: never). */
+/* Tests: the n-th commit from now fails as a full disk would (0: never, and what was rolled back
+ * is forgiven, as by a new process on the same file). */
 void store_fail_commit(struct store *s, int n);
 
 /* meta: single values: "signing.key", "platform.id", ... Absent: ret_found false, buf "". */
@@ -170,6 +171,7 @@ enum err store_node_lookup(struct store *s, const char *text, struct node *ret_n
                            struct refusal *why);
 enum err store_node_get_hash(struct store *s, const char *token_hash, struct node *ret_n);
 enum err store_node_save(struct store *s, const struct node *n); /* with its cards */
+enum err store_node_seen(struct store *s, struct id node, utime_t seen_at); /* nothing else moved */
 enum err store_node_set_hash(struct store *s, struct id node, const char *token_hash);
 enum err store_node_version(struct store *s, struct id node, int64_t *ret_v);
 enum err store_node_bump(struct store *s, struct id node); /* something else is wanted there now */

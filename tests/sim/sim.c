@@ -298,7 +298,7 @@ static void begin(struct sim *s)
 {
     struct world *w = &s->w;
 
-    world_init(w, 1, true);
+    world_init(w, 1, false);
     world_image(w, "base", "sha256:base", true);
     world_image(w, "bad", "sha256:bad", false);
     world_price(w, "gpu.RTX 4090", "3.6", "hour");
@@ -437,6 +437,10 @@ int main(int argc, char **argv)
            "\n",
            good ? "ok" : "not ok", steps_max, seeds, first);
     fflush(stdout);
+    if (seeds == 1) {
+        printf("1..1\n");
+        return !good;
+    }
     planted = planted_is_found();
     printf("%s 2 - a planted bug (a guest outlives its end) is found and made small\n1..2\n",
            planted ? "ok" : "not ok");

@@ -114,6 +114,8 @@ void world_restart(struct world *w)
     if (w->file[0]) {
         store_close(w->store);
         w->store = NULL;
+    } else {
+        store_fail_commit(w->store, 0);
     }
     world_open(w);
 }
@@ -327,8 +329,9 @@ static bool rows_hold(struct world *w, char *text, size_t size)
     struct refusal why = {0};
     bool good = true;
 
-    MUST(store_instance_list_any(w->store, &instances));
-    MUST(store_lease_list_any(w->store, &leases));
+    /* what is over cannot change any more; `admin check` looks at all of it */
+    MUST(store_instance_list(w->store, w->user.project, false, (struct id){""}, 0, &instances));
+    MUST(store_lease_list_live(w->store, &leases));
     for (size_t i = 0; good && i < leases.len; i++)
         good = law(text, size, &why, lease_check(&leases.at[i], &why));
     for (size_t i = 0; good && i < instances.len; i++) {
