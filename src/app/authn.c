@@ -7,7 +7,7 @@
 #define TOUCH_MS ((int64_t)3600 * MS_PER_S)
 #define CODE_LETTERS 20
 #define GUESSES_FREE 3
-#define GATE_MS_MAX ((int64_t)900 * MS_PER_S)
+#define GATE_MS_MAX ((int64_t)60 * MS_PER_S)
 
 static const char letters[] = "0123456789abcdefghjkmnpqrstvwxyz"; /* no i l o u */
 

@@ -40,7 +40,7 @@ enum err authn_check(struct store *store, const struct op_row *row, const struct
 enum err authn_touch(struct store *store, const char *token_hash, utime_t now);
 
 /* Login guesses, by source address: from the fourth failure on each costs a delay that doubles up
- * to 15 minutes. Owned by the core thread. Bounded: the oldest source is forgotten first. */
+ * to a minute (a code has 100 bits; a longer one would only shut others behind the same proxy out). Owned by the core thread. Bounded: the oldest source is forgotten first. */
 #define LOGIN_SOURCES_MAX 1024
 struct login_gate {
     struct {

@@ -50,3 +50,34 @@ int64_t problem_retry_s(const struct refusal *why)
             s = 1;
     return s;
 }
+
+void problem_catalogue_write(struct strbuf *out)
+{
+    static const struct {
+        enum err e;
+        int exit;
+        const char *en, *en_next, *zh, *zh_next;
+    } rows[] = {
+#define ERR(name, http, exit, en, en_next, zh, zh_next) {ERR_##name, exit, en, en_next, zh, zh_next},
+#include "base/errors.def"
+#undef ERR
+    };
+    struct json_writer w;
+
+    json_writer_init(&w, out);
+    json_object_begin(&w, NULL);
+    json_array_begin(&w, "items");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        json_object_begin(&w, NULL);
+        json_str(&w, "code", err_code(rows[i].e));
+        json_i64(&w, "status", err_http(rows[i].e));
+        json_i64(&w, "exit", rows[i].exit);
+        json_str(&w, "en", rows[i].en);
+        json_str(&w, "en_next", rows[i].en_next);
+        json_str(&w, "zh-CN", rows[i].zh);
+        json_str(&w, "zh-CN_next", rows[i].zh_next);
+        json_object_finish(&w);
+    }
+    json_array_finish(&w);
+    json_object_finish(&w);
+}

@@ -149,9 +149,9 @@ static void reply_ready(struct http_exchange *x, struct serve *s)
     reply_text(x, good ? 200 : 503, "application/json", &out);
 }
 
-static void reply_openapi(struct http_exchange *x, struct serve *s)
+static void reply_fixed(struct http_exchange *x, const char *text)
 {
-    http_reply(x, 200, "application/json", mem_strdup(s->openapi), strlen(s->openapi), NULL, 0);
+    http_reply(x, 200, "application/json", mem_strdup(text), strlen(text), NULL, 0);
 }
 
 /* calls */
@@ -256,7 +256,9 @@ void front_handle(void *user, struct http_exchange *x)
     } else if (get && str_eq(r->path, "/readyz")) {
         reply_ready(x, s);
     } else if (get && str_eq(r->path, "/v1/openapi.json")) {
-        reply_openapi(x, s);
+        reply_fixed(x, s->openapi);
+    } else if (get && str_eq(r->path, "/v1/errors")) {
+        reply_fixed(x, s->errors);
     } else if (get && str_eq(r->path, "/metrics")) {
         struct call *c = call_new(s, x);
         c->open_to_all = str_eq(s->config.metrics, "local") && is_local(r->peer);

@@ -62,6 +62,18 @@ static void on_reply(void *user, const struct core_reply *r)
     http_reply(x, 200, type, body, r->answer_len, headers, r->replayed ? 2 : 1);
 }
 
+/* A reader cannot write that a token was used: the core thread does, with a call that nobody waits
+ * for. A full inbox has more important things. */
+static void touch_later(struct call *c)
+{
+    struct call *t = mem_alloc(sizeof(*t));
+
+    t->s = c->s;
+    t->cred = c->cred;
+    if (!queue_push(c->s->inbox, t))
+        call_free(t);
+}
+
 /* authn, then what was wrong with the arguments. The call is answered when it returns false. */
 static bool admit(struct call *c, struct store *store, struct principal *ret_who, bool *ret_touch)
 {
@@ -162,7 +174,12 @@ static void run_batch(struct serve *s, void **calls, size_t n)
         char hash[HASH_TEXT_SIZE];
         bool touch = false;
         memcpy(hash, c->cred.token_hash, sizeof(hash));
-        submit(s, c, &touch);
+        if (c->x) {
+            submit(s, c, &touch);
+        } else {
+            touch = true;
+            call_free(c);
+        }
         if (touch && touched_count < ARRAY_LEN(touched))
             memcpy(touched[touched_count++], hash, sizeof(hash));
     }
@@ -241,13 +258,16 @@ static void read_call(struct serve *s, struct store *store, struct call *c)
     struct core_now now = serve_now(s);
     struct principal who;
     struct core_request r;
+    bool touch = false;
 
     if (!c->route.row) {
         answer_metrics(c, store);
         return;
     }
-    if (!admit(c, store, &who, NULL))
+    if (!admit(c, store, &who, &touch))
         return;
+    if (touch)
+        touch_later(c);
     if ((c->route.row->flags & OPF_STREAM) && !(c->route.row->flags & OPF_READ)) {
         stream_open(c, store, &who);
         return;
@@ -383,6 +403,10 @@ static enum err start_all(struct serve *s, struct refusal *why)
     openapi_write(&out);
     CHECK(!out.overflow);
     s->openapi = strbuf_take(&out);
+    strbuf_init(&out, OPENAPI_MAX);
+    problem_catalogue_write(&out);
+    CHECK(!out.overflow);
+    s->errors = strbuf_take(&out);
     TRY(start_core(s, why));
     TRY(start_threads(s, why));
     return start_http(s, why);
@@ -445,6 +469,7 @@ void serve_stop(struct serve *s)
     queue_free(s->reads);
     queue_free(s->feeds);
     mem_free_ptr(&s->openapi);
+    mem_free_ptr(&s->errors);
     mem_free_ptr(&s->gate);
     mem_free_ptr(&s);
 }

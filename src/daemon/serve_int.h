@@ -28,7 +28,7 @@ struct serve {
     struct login_gate *gate; /* core thread */
     char boot[BOOT_ID_SIZE];
     enum lang lang; /* of those who name none */
-    char *openapi;  /* owned; made once */
+    char *openapi, *errors; /* owned; made once */
     utime_t started_ms; /* wall */
     bool recovering; /* core thread */
     atomic_bool recovery_told, failed;
@@ -39,7 +39,7 @@ struct serve {
 /* One request on its way from its HTTP thread to its answer. */
 struct call {
     struct serve *s;
-    struct http_exchange *x;
+    struct http_exchange *x; /* NULL: only its token was used */
     struct route route;     /* row NULL: /metrics */
     json_t *body, *query;   /* owned */
     struct refusal why;     /* what is wrong with the arguments; told after authn */

@@ -87,6 +87,46 @@ d.start()
 names = [x["name"] for x in d.must("GET", "/v1/projects", token=operator)["items"]]
 tap.ok("before" in names and "after" not in names, "the restored store is what the copy was", names)
 
+# --- recovery: nothing starts until the nodes have spoken ------------------------------------------
+from fake_node import FakeNode
+for sku, price, unit in (("cpu.seat", "0.12", "hour"), ("disk", "0.01", "GiB-day"), ("egress", "0", "GiB"),
+                         ("disk.stopped", "0.01", "GiB-day"), ("disk.detached", "0.01", "GiB-day")):
+    d.must("POST", "/v1/admin/prices", {"sku": sku, "price": price, "unit": unit}, operator)
+d.must("POST", "/v1/admin/topups", {"project": "admin", "amount": "10"}, operator)
+d.must("POST", "/v1/images", {"name": "base", "source": "recipe:base", "default": True}, operator)
+secret = d.must("POST", "/v1/admin/nodes", {"name": "n1"}, operator)["token"]
+node = FakeNode(d, secret)
+end = time.monotonic() + 10
+while time.monotonic() < end and d.must("GET", "/v1/images", token=operator)["items"][0]["state"] != "ready":
+    time.sleep(0.1)
+seat = {"cpu": 1, "memory": "1GiB", "for": "1h"}
+d.must("POST", "/v1/admin/backup", {"name": "two.db"}, operator)
+late = d.must("POST", "/v1/instances", {"name": "late", **seat}, operator)
+node.stop()
+d.stop()
+p = d.tool("restore", d.path("backups", "two.db"), "-c", d.path("suanlid.conf"))
+tap.equal(p.returncode, 0, "an older copy is put in place")
+d.start()
+r = d.call("POST", "/v1/instances", seat, operator)
+tap.ok(r.status == 503 and r.code == "unavailable" and "n1" in r.json["detail"], "no new lease until n1 reported", r)
+r = d.call("GET", "/readyz")
+tap.ok(r.status == 503 and not r.json["parts"]["recovery"]["ok"], "readyz says why", r)
+node.unknown.append({"lease": late["lease"], "pid": 4711})
+again = FakeNode(d, secret)
+again.boot, again.unknown = node.boot, node.unknown
+end = time.monotonic() + 10
+while time.monotonic() < end and d.call("GET", "/readyz").status != 200:
+    time.sleep(0.1)
+r = d.call("POST", "/v1/instances", seat, operator)
+tap.ok(r.status == 200, "once it has, leases start again", r)
+end = time.monotonic() + 10
+rows = []
+while time.monotonic() < end and not rows:
+    rows = d.must("GET", "/v1/admin/nodes", token=operator)["items"][0]["unknown"]
+    time.sleep(0.1)
+tap.equal(rows, [late["lease"]], "and the guest that the copy does not know is told to the operator")
+again.stop()
+
 # --- crash -----------------------------------------------------------------------------------------
 for i in range(5):
     d.must("POST", "/v1/projects", {"name": f"crash-{i}"}, operator)

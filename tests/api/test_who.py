@@ -133,6 +133,15 @@ tap.ok(any(a == "alice" and r == "ok" and "project_create" in x for a, x, r in a
 tap.ok(any(r != "ok" for _, _, r in acts), "and what was refused", acts)
 tap.equal(d.call("GET", "/v1/audit", token=alice).status, 200, "owners see their project's audit")
 
+rows = d.must("GET", "/v1/errors")["items"]
+tap.ok(len(rows) > 40 and all(r["en"] and r["zh-CN"] and (r["code"] == "interrupted" or r["en_next"] and r["zh-CN_next"])
+                              and 400 <= r["status"] < 600 and r["exit"] > 0 for r in rows),
+       "every error has both texts, a next step, a status and an exit code", rows)
+import string
+holes = [r["code"] for r in rows if {f for _, f, _, _ in string.Formatter().parse(r["en"] + r["en_next"]) if f} !=
+         {f for _, f, _, _ in string.Formatter().parse(r["zh-CN"] + r["zh-CN_next"]) if f}]
+tap.equal(holes, [], "with the same parameters in both languages")
+
 # --- guessing --------------------------------------------------------------------------------------
 codes = [d.call("POST", "/v1/login", {"code": "AAAA-AAAA-AAAA-AAAA-AAAA"}).code for _ in range(6)]
 tap.ok("rate_limited" in codes and codes[0] == "code_invalid", "guessing is slowed down", codes)

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Fifty at once: for money that is enough for one, and for the last card."""
+import concurrent.futures, time
+from rig import Daemon, Tap
+from fake_node import FakeNode
+
+tap = Tap()
+d = Daemon().people()
+for sku, price, unit in (("gpu.RTX 4090", "1.98", "hour"), ("cpu.seat", "0.12", "hour"), ("disk", "0.02", "GiB-day"),
+                         ("disk.stopped", "0.01", "GiB-day"), ("disk.detached", "0.01", "GiB-day"), ("egress", "0", "GiB")):
+    d.must("POST", "/v1/admin/prices", {"sku": sku, "price": price, "unit": unit}, d.operator)
+node = FakeNode(d, d.must("POST", "/v1/admin/nodes", {"name": "n1"}, d.operator)["token"], gpus=8)
+d.must("POST", "/v1/images", {"name": "base", "source": "recipe:base", "default": True}, d.operator)
+end = time.monotonic() + 10
+while time.monotonic() < end and d.must("GET", "/v1/images", token=d.alice)["items"][0]["state"] != "ready":
+    time.sleep(0.1)
+
+
+def fifty(token):
+    def rent(_):
+        return d.call("POST", "/v1/instances", {"gpu": "4090", "for": "1h", "cpu": 1, "memory": "1GiB"}, token, timeout=60)
+    with concurrent.futures.ThreadPoolExecutor(50) as pool:
+        return list(pool.map(rent, range(50)))
+
+
+# the start gate: the first hour (1.98) and a day of 20 GiB (0.40); 2.50 less one term is no second time
+d.must("POST", "/v1/admin/topups", {"project": "alice", "amount": "2.5"}, d.operator)
+got = fifty(d.alice)
+codes = [r.code for r in got]
+tap.equal(codes.count(None), 1, "money for one: one instance of fifty")
+tap.equal(codes.count("balance"), 49, "and 49 are told what is short")
+short = next(r for r in got if r.code == "balance").json
+tap.ok(short["status"] == 402 and short["params"]["short"] and short["params"]["need"], "with the amounts", short)
+tap.equal(len(d.must("GET", "/v1/instances", token=d.alice)["items"]), 1, "one is there")
+
+# the last card: take all but one
+d.must("POST", "/v1/admin/topups", {"project": "bob", "amount": "1000"}, d.operator)
+d.must("POST", "/v1/instances", {"gpu": "4090", "count": 6, "for": "1h", "cpu": 1, "memory": "1GiB"}, d.bob)
+got = fifty(d.bob)
+codes = [r.code for r in got]
+tap.equal(codes.count(None), 1, "the last card: one instance of fifty")
+tap.equal(codes.count("capacity_none"), 49, "and 49 are told that nothing is free")
+none = next(r for r in got if r.code == "capacity_none").json
+tap.ok("n1" in none["params"]["why"] and none["next"], "with the reason and what would fit", none)
+gpus = d.must("GET", "/v1/admin/nodes", token=d.operator)["items"][0]["gpus"]
+tap.equal(len({g["lease"] for g in gpus}), 3, "eight cards, three leases")
+report = d.must("POST", "/v1/admin/check", {}, d.operator)
+tap.ok(report["pass"], "every invariant holds", report)
+node.stop()
+tap.equal(d.stop(), 0, "clean stop")
+tap.done()
