@@ -11,7 +11,17 @@
 
 #include "base/str.h"
 
-enum key_type { KEY_PATH, KEY_TEXT, KEY_NAME, KEY_FLAG, KEY_NET, KEY_GPU, KEY_RUNTIME, KEY_NUMBER };
+enum key_type {
+    KEY_PATH,
+    KEY_TEXT,
+    KEY_NAME,
+    KEY_FLAG,
+    KEY_NET,
+    KEY_GPU,
+    KEY_RUNTIME,
+    KEY_SSH,
+    KEY_NUMBER
+};
 
 struct key {
     const char *name, *def, *help;
@@ -35,6 +45,7 @@ enum key_index {
 #define TYPE_NET KEY_NET
 #define TYPE_GPU KEY_GPU
 #define TYPE_RUNTIME KEY_RUNTIME
+#define TYPE_SSH KEY_SSH
 static const struct key keys[] = {
 #define KEY(n, t, d, h) {.name = #n, .def = d, .help = h, .type = TYPE_##t},
 #define KEY_INT(n, d, lo, hi, h)                                                                   \
@@ -122,6 +133,10 @@ static enum err value_set(const struct key *k, const char *text, const char *whe
     case KEY_RUNTIME:
         if (!str_eq(text, "auto") && !str_eq(text, "crun") && !str_eq(text, "runc"))
             return value_bad(where, k, "auto, crun or runc", why);
+        return ERR_OK;
+    case KEY_SSH:
+        if (!str_eq(text, "auto") && !str_eq(text, "openssh") && !str_eq(text, "dropbear"))
+            return value_bad(where, k, "auto, openssh or dropbear", why);
         return ERR_OK;
     case KEY_GPU:
         if (!str_eq(text, "none") && !str_eq(text, "nvml") && !str_eq(text, "auto") &&
@@ -234,6 +249,7 @@ static enum err values_take(const struct value *v, struct node_config *c, struct
     ok &= str_copy(c->gpu, sizeof(c->gpu), v[INDEX_gpu].text);
     ok &= str_copy(c->gpu_knobs, sizeof(c->gpu_knobs), v[INDEX_gpu_knobs].text);
     ok &= str_copy(c->runtime, sizeof(c->runtime), v[INDEX_runtime].text);
+    ok &= str_copy(c->ssh_server, sizeof(c->ssh_server), v[INDEX_ssh_server].text);
     ok &= str_copy(c->images, sizeof(c->images), v[INDEX_images].text);
     ok &= net_parse(v[INDEX_net].text, &c->net.base, &c->net.bits);
     c->net.nat_out = v[INDEX_nat_out].number;
@@ -311,6 +327,7 @@ void config_print(const struct node_config *c, FILE *out)
     key_print(out, INDEX_gpu, c->gpu);
     key_print(out, INDEX_gpu_knobs, c->gpu_knobs);
     key_print(out, INDEX_runtime, c->runtime);
+    key_print(out, INDEX_ssh_server, c->ssh_server);
     key_print_int(out, INDEX_slice_s, c->slice_s);
     key_print_int(out, INDEX_pool_mib, c->pool_mib);
     key_print(out, INDEX_images, c->images);

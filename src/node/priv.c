@@ -209,7 +209,7 @@ static enum err starts_prepare(struct helper_state *h, struct refusal *why)
 {
     struct helper_env *env = &h->env;
 
-    TRY(sshd_bundle_init(&env->cfg.paths, env->server, why));
+    TRY(sshd_bundle_init(&env->cfg.paths, env->cfg.ssh_server, env->server, why));
     TRY(container_runtime_init(&env->cfg, env->cfg.runtime, &env->runtime, why));
     return network_init(&env->cfg.paths, &env->cfg.net, why);
 }

@@ -132,9 +132,11 @@ static enum err guest_stat(struct helper_state *h, struct id lease, struct priv_
     fd_close_ptr(&lock);
     rep->guest.guard_alive = locked == ERR_BUSY;
     if (e != ERR_OK) {
-        /* A folder without a record: a guard about to write it, or one that never came so far. */
+        /* A folder without a record: a guard about to write it, one that never came so far, or a
+         * clean that has just taken it away. */
         rep->guest.state = rep->guest.guard_alive ? GUEST_PREPARING : GUEST_ENDED;
-        rep->guest.fail = rep->guest.guard_alive ? ERR_OK : (uint32_t)e;
+        if (!rep->guest.guard_alive && !jobs_running(&h->jobs, JOB_CLEAN, lease.s))
+            rep->guest.fail = (uint32_t)e;
         rep->guest.exit_code = -1;
         return ERR_OK;
     }

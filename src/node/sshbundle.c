@@ -123,8 +123,12 @@ static bool loader_find(const char *program, char *buf, size_t size)
 /* suanli-init and the shim lie beside us: in the build tree or where they were installed. */
 static bool own_file(const char *name, char *path, size_t size)
 {
-    static const char *const places[] = {"../init", "../lib/suanli", "../libexec/suanli",
-                                         "../lib/x86_64-linux-gnu/suanli", "."};
+    static const char *const places[] = {"../init",
+                                         "../lib/suanli",
+                                         "../libexec/suanli",
+                                         "../../src/init",
+                                         "../lib/x86_64-linux-gnu/suanli",
+                                         "."};
     char exe[256], *slash;
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
@@ -150,7 +154,7 @@ static bool static_busybox(const char *path)
 }
 
 /* What there is decides: OpenSSH's server, else dropbear, else none. */
-static const char *bundle_collect(struct bundle *b, char *why_not, size_t size)
+static const char *bundle_collect(struct bundle *b, const char *want, char *why_not, size_t size)
 {
     static const char *const servers[][3] = {{"openssh", "/usr/sbin/sshd", "sshd"},
                                              {"dropbear", "/usr/sbin/dropbear", "dropbear"}};
@@ -162,7 +166,8 @@ static const char *bundle_collect(struct bundle *b, char *why_not, size_t size)
         return NULL;
     }
     for (size_t i = 0; i < ARRAY_LEN(servers) && str_eq(server, "none"); i++) {
-        if (!loader_find(servers[i][1], b->loader, sizeof(b->loader)))
+        if (!(str_eq(want, "auto") || str_eq(want, servers[i][0])) ||
+            !loader_find(servers[i][1], b->loader, sizeof(b->loader)))
             continue;
         if (libraries_add(b, servers[i][1]) && file_add(b, b->loader, "ld.so") &&
             own_file("names.so", path, sizeof(path)) && file_add(b, path, "names.so") &&
@@ -211,14 +216,15 @@ static enum err bundle_write(const struct node_paths *p, const struct bundle *b,
     return ERR_OK;
 }
 
-enum err sshd_bundle_init(const struct node_paths *p, char ret_server[16], struct refusal *why)
+enum err sshd_bundle_init(const struct node_paths *p, const char *want, char ret_server[16],
+                          struct refusal *why)
 {
     struct bundle *b AUTO_FREE = mem_alloc(sizeof(*b));
     char name[64], path[GUEST_PATH_SIZE], target[GUEST_PATH_SIZE], why_not[100] = "";
     const char *server;
 
     b->sum = 14695981039346656037u;
-    server = bundle_collect(b, why_not, sizeof(why_not));
+    server = bundle_collect(b, want, why_not, sizeof(why_not));
     if (!server)
         return refusef(why, ERR_RUNTIME, "why", "%s", why_not);
     CHECK(str_printf(name, sizeof(name), "ssh-%016" PRIx64, b->sum));

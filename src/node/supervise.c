@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -52,6 +53,21 @@ static bool guard_namespace(void *arg, struct id lease)
         str_printf(path, sizeof(path), "/proc/%d/ns/mnt", rec->guard_pid))
         s->fd = open(path, O_RDONLY | O_CLOEXEC);
     return s->fd < 0;
+}
+
+/* The process that keeps the node's network namespace was born in the private mounts as well. */
+static int holder_namespace(const struct node_paths *p)
+{
+    char path[GUEST_PATH_SIZE], text[64];
+    unsigned long long start;
+    int pid;
+
+    CHECK(str_printf(path, sizeof(path), "%s/netns.holder", p->priv));
+    if (sys_read_small(path, text, sizeof(text)) <= 0 ||
+        sscanf(text, "%d %llu", &pid, &start) != 2 || !process_is(pid, start) ||
+        !str_printf(path, sizeof(path), "/proc/%d/ns/mnt", pid))
+        return -1;
+    return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* In a child: what the namespace looks like before anybody works in it. */
@@ -102,7 +118,9 @@ static int namespace_open(const struct node_config *cfg)
 
     if (sys_dir_ensure(cfg->paths.run, 0711, 0, 0, &why) != ERR_OK)
         return -1;
-    helper_leases_each(&cfg->paths, guard_namespace, &s);
+    s.fd = holder_namespace(&cfg->paths);
+    if (s.fd < 0)
+        helper_leases_each(&cfg->paths, guard_namespace, &s);
     return s.fd >= 0 ? s.fd : namespace_make(cfg);
 }
 

@@ -13,6 +13,7 @@ SSH = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "
 APPLETS = "sh ls cat ps id mount uname df env sleep true false dd nproc ip hostname dmesg kill wc stty tty mknod " \
           "head seq grep tail rm mkdir ln chmod yes tee touch unshare test nc od".split()
 node = None  # the running one
+impossible = None  # why there is none
 counter = 0
 
 
@@ -158,16 +159,19 @@ def image_import(n, *layers, config=None):
 
 
 def setup():
-    global node, image
+    global node, image, impossible
     if node:
         return node
+    if impossible:
+        rig.skip(impossible)
     if not shutil.which("sshd", path="/usr/sbin") or not os.path.exists("/bin/busybox"):
         rig.skip("needs sshd and a static busybox")
     n = Node("one", "gpu = sim:2*RTX 4090:64\n")
     sh(f"ssh-keygen -q -t ed25519 -N '' -f {rig.tmp}/key -C test")
     n.start()
     if not n.ask("hello")["runtime"]:
-        rig.skip("no container runtime works here: " + n.ask("hello").get("why", ""))
+        impossible = "no container runtime works here: " + n.ask("hello").get("why", "")
+        rig.skip(impossible)
     image = image_import(n, busybox(), config={"Env": ["IMG=from image", "PATH=/bin:/opt/x"]})
     node = n
     return n
@@ -225,9 +229,11 @@ class Guest:
         s = self.stat()
         if s["state"] in ("running", "preparing"):
             self.n.ask("stop", f"lease={self.lease}", "epoch=1", "grace=0")
-            self.ended()
+            s = self.ended()
+        s0 = s
         self.n.ask("clean", f"lease={self.lease}")
-        self.until(lambda s: s["state"] == "none")
+        s = self.until(lambda s: s["state"] == "none" or s["fail"] != s0["fail"])
+        assert s["state"] == "none", s
 
 
 def boot():
@@ -314,7 +320,7 @@ def test_files_and_forwarding():
 
 def test_keys_and_banner():
     """keys change at once, the image's own keys count for nothing, report and notices show at login"""
-    g, n, t = test_starts_and_ssh.g, test_starts_and_ssh.g.n, rig.tmp
+    g, n, t = test_starts_and_ssh.g, setup(), rig.tmp
     sh(f"ssh-keygen -q -t ed25519 -N '' -f {t}/other -C o")
     other = lambda: subprocess.run(["ssh", "-i", f"{t}/other", *SSH, "-p", str(g.port), "root@127.0.0.1", "true"],
                                    stderr=subprocess.DEVNULL).returncode
@@ -465,9 +471,8 @@ def test_deadline_alone():
     """with supervisor, helper and agent killed, the guard alone ends the guest: in time, never late"""
     n = Node("two", net="10.78")
     n.start()
-    global image
-    first, image = image, image_import(n, busybox())
-    g = Guest(n, hard=60000)
+    img = image_import(n, busybox())
+    g = Guest(n, hard=60000, img=img)
     end = boot() + 3500
     n.ask("deadline", f"lease={g.lease}", "epoch=1", "soft=2000", f"hard={end - boot()}")
     n.ask("deadline", f"lease={g.lease}", "epoch=0", "soft=9000", "hard=90000")
@@ -486,7 +491,7 @@ def test_deadline_alone():
     s = g.ended()
     assert s["exit_code"] == "0", s
     g.clean()
-    g = Guest(n, "arg=sh", "arg=-c", "arg=trap '' TERM; while true; do sleep 0.1; done", hard=4000, soft=1000)
+    g = Guest(n, "arg=sh", "arg=-c", "arg=trap '' TERM; while true; do sleep 0.1; done", hard=4000, soft=1000, img=img)
     end = int(g.stat()["hard"])
     guest = int(g.stat()["pid"])
     while alive(guest) and boot() < end + 1000:
@@ -497,7 +502,6 @@ def test_deadline_alone():
     assert s["killed_at_deadline"] == "1" and s["exit_code"] == "137", s
     g.clean()
     n.stop()
-    image = first
 
 
 def test_no_end_given():
@@ -644,6 +648,26 @@ def test_failed_start():
     s = g.ended()
     assert s["fail"] == "image_not_found" and s["step"] == "1", s
     g.clean()
+
+
+def test_other_pair():
+    """the other runtime and the other SSH server do as well: runc, dropbear"""
+    setup()
+    n = Node("three", "runtime = runc\nssh_server = dropbear\n", net="10.79")
+    for program in ("runc", "dropbear"):
+        if not shutil.which(program, path="/usr/sbin:/usr/bin"):
+            rig.skip(f"no {program}")
+    n.start()
+    hello = n.ask("hello")
+    assert (hello["runtime"], hello["ssh"]) == ("runc", "dropbear"), hello
+    g = Guest(n, "env=FOO=bar", img=image_import(n, busybox()))
+    assert g.ssh("id -u; exit 6", check=False) == (6, "0\n")
+    known = subprocess.run(["ssh-keyscan", "-t", "ed25519", "-p", str(g.port), "127.0.0.1"], stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, text=True).stdout
+    assert g.stat()["host_key"].split()[1] in known, known
+    assert g.ssh("unshare -U true", check=False)[0] != 0
+    g.clean()
+    n.stop()
 
 
 def test_nothing_left():
