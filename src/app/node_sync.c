@@ -120,6 +120,9 @@ static enum err take_gpus(struct report *r, const json_t *gpus)
         for (int32_t k = 0; k < n->gpu_count; k++)
             if (str_eq(n->gpus[k].uuid, n->gpus[n->gpu_count].uuid))
                 return protocol(r->op, "one card twice in the inventory");
+        for (int32_t k = 0; k < r->was.gpu_count; k++)
+            if (str_eq(r->was.gpus[k].uuid, n->gpus[n->gpu_count].uuid))
+                n->gpus[n->gpu_count].lease = r->was.gpus[k].lease;
         n->gpu_count++;
     }
     return ERR_OK;

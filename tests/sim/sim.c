@@ -226,10 +226,18 @@ static bool do_clock(struct sim *s)
     return keyed(s, "check_run", "{\"clear_clock\":true}", NULL, false);
 }
 
+static bool do_wait(struct sim *s)
+{
+    s->w.round_ms = 25000; /* a node is silent after 30 s */
+    world_pass(&s->w, tape_range(s->t, 1, 40) * 30000);
+    return true;
+}
+
 static bool step(struct sim *s)
 {
     uint64_t what = tape_below(s->t, 100);
 
+    s->w.round_ms = 10000;
     if (what < 40)
         world_pass(&s->w, tape_range(s->t, 1, 20) * 1000);
     else if (what < 58)
@@ -245,7 +253,7 @@ static bool step(struct sim *s)
     else if (what < 98)
         return do_money(s);
     else if (what < 99)
-        world_pass(&s->w, tape_range(s->t, 1, 40) * 30000);
+        return do_wait(s);
     else
         return do_clock(s);
     return true;

@@ -81,6 +81,7 @@ void world_init(struct world *w, uint64_t seed, bool in_file)
     memset(w, 0, sizeof(*w));
     w->seed = seed;
     w->now_ms = 100000;
+    w->round_ms = 5000;
     w->config = core_config_default();
     if (in_file) {
         CHECK(str_copy(w->dir, sizeof(w->dir),
@@ -290,7 +291,7 @@ void world_pass(struct world *w, int64_t ms)
     int64_t end = w->now_ms + ms;
 
     while (w->now_ms < end) {
-        int64_t step = MIN(end - w->now_ms, (int64_t)5000);
+        int64_t step = MIN(end - w->now_ms, w->round_ms);
 
         w->now_ms += step;
         for (int i = 0; i < w->node_count; i++) {
