@@ -111,9 +111,7 @@ r = d.call("POST", "/v1/instances", seat, operator)
 tap.ok(r.status == 503 and r.code == "unavailable" and "n1" in r.json["detail"], "no new lease until n1 reported", r)
 r = d.call("GET", "/readyz")
 tap.ok(r.status == 503 and not r.json["parts"]["recovery"]["ok"], "readyz says why", r)
-node.unknown.append({"lease": late["lease"], "pid": 4711})
-again = FakeNode(d, secret)
-again.boot, again.unknown = node.boot, node.unknown
+again = FakeNode(d, secret, boot=node.boot, unknown=[{"lease": late["lease"], "pid": 4711}])
 end = time.monotonic() + 10
 while time.monotonic() < end and d.call("GET", "/readyz").status != 200:
     time.sleep(0.1)
