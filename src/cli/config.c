@@ -305,15 +305,25 @@ static enum err token_from_file(struct config *cfg, const char *path, struct ref
     return ERR_OK;
 }
 
+/* "https://host/" and "https://host" are one server. */
+static void trim_slash(char *url)
+{
+    size_t n = url ? strlen(url) : 0;
+
+    if (n > 1 && url[n - 1] == '/')
+        url[n - 1] = '\0';
+}
+
 /* A token is sent only where it was made: a --url or SUANLI_URL of its own needs its own token. */
 static void bind_token(struct config *cfg, const char *told_url)
 {
     struct config file = {.profile = cfg->profile};
     AUTO_FREE char *path = path_join(cfg->folder, "config.toml");
     struct file_pass pass = {path, FROM_USER, true};
+    bool good = config_file(&file, &pass, NULL) == ERR_OK && file.token;
 
-    if (config_file(&file, &pass, NULL) == ERR_OK && file.token &&
-        (!told_url || (file.url && str_eq(told_url, file.url)))) {
+    trim_slash(file.url);
+    if (good && (!told_url || (file.url && cfg->url && str_eq(cfg->url, file.url)))) {
         cfg->token = TAKE(file.token);
         cfg->token_from = "config.toml";
     }
@@ -349,6 +359,7 @@ enum err config_load(struct config *cfg, const struct config_flags *flags, struc
     bool own_token = cfg->token != NULL;
     for (size_t i = 0; i < ARRAY_LEN(passes); i++)
         TRY(config_file(cfg, &passes[i], why));
+    trim_slash(cfg->url);
     if (!own_token) {
         mem_free_ptr(&cfg->token);
         cfg->token = NULL;
@@ -385,8 +396,11 @@ static void add_key(struct strbuf *out, const char *key, const char *value)
 
 static void add_login(struct strbuf *out, const struct config *cfg, const char *token)
 {
+    /* the file outlives the folder it was typed in */
+    AUTO_FREE char *ca = cfg->ca ? realpath(cfg->ca, NULL) : NULL;
+
     add_key(out, "url", cfg->url);
-    add_key(out, "ca", cfg->ca);
+    add_key(out, "ca", ca ? ca : cfg->ca);
     add_key(out, "token", token);
 }
 

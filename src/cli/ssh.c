@@ -147,7 +147,13 @@ int ssh_instance(struct cli *c, const char *name, struct answer *a)
     (void)refusef(&why, ERR_STATE, "name", "%s", field_str(a->json, "name"));
     refusal_set(&why, "state", field_str(a->json, "state_text"));
     refusal_set(&why, "action", "ssh");
-    refusal_setf(&why, "actions", "suanli start %s", field_str(a->json, "name"));
+    bool start = false;
+    size_t i;
+    json_t *v;
+    json_array_foreach(json_object_get(a->json, "actions"), i, v) start =
+        start || (json_is_string(v) && str_eq(json_string_value(v), "start"));
+    refusal_setf(&why, "actions", "suanli %s %s", start ? "start" : "show",
+                 field_str(a->json, "name"));
     return fail(c, &why);
 }
 

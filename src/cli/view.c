@@ -43,7 +43,7 @@ void view_id(const json_t *o)
     const char *id = field_str(o, "id");
 
     strbuf_init(&b, 4096);
-    text_clean(*id ? id : field_str(o, "name"), &b);
+    text_clean(*id ? id : *field_str(o, "name") ? field_str(o, "name") : field_str(o, "user"), &b);
     if (b.len)
         puts(b.data);
 }
