@@ -286,7 +286,7 @@ def test_starts_and_ssh():
     n = setup()
     global before
     before = world(n)
-    g = Guest(n, "env=FOO=bar baz", "env=PATH=/bin:/mine")
+    g = Guest(n, "env=FOO=bar baz", "env=PATH=/bin:/mine", hard=600000)
     s = g.stat()
     assert s["host_key"].startswith("ssh-ed25519 ")
     seen = g.ssh("id -u; echo $FOO; echo $IMG; echo $PATH; echo $LD_PRELOAD$OPENSSL_CONF; hostname").splitlines()
@@ -352,6 +352,8 @@ def test_nothing_foreign_visible():
     assert caps == 0x800405fb, hex(caps)
     assert g.ssh("cat /proc/self/uid_map").split()[1:] == [g.ssh("cat /proc/self/uid_map").split()[1], "65536"]
     assert int(g.ssh("cat /proc/self/uid_map").split()[1]) >= 65536 * 17
+    assert g.ssh("ls /proc/1/fd").split() == ["0", "1", "2"], "a descriptor of the machine leaked"
+    assert "/run/suanli" not in g.ssh("cat /proc/1/environ; ls -l /proc/1/cwd /proc/1/root /proc/1/exe")
     for refused in ("mount -t tmpfs x /tmp", "unshare -U true", "mknod /root/m b 8 0", "mknod /root/m c 1 1",
                     "hostname evil", "echo 1 > /proc/sys/kernel/printk", "echo b > /proc/sysrq-trigger",
                     "touch /.suanli/x", "touch /.suanli/lease/x", "echo > /.suanli/lease/authorized_keys",
@@ -648,6 +650,43 @@ def test_failed_start():
     s = g.ended()
     assert s["fail"] == "image_not_found" and s["step"] == "1", s
     g.clean()
+
+
+def test_all_killed():
+    """even with supervisor, helper, agent, guard and namespace keeper killed at once, the guest is found, ended, cleaned"""
+    n = Node("four", net="10.80")
+    setup()
+    n.start()
+    g = Guest(n, "arg=sh", "arg=-c", "arg=trap '' TERM; while true; do sleep 0.1; done", img=image_import(n, busybox()), hard=9000)
+    s = g.stat()
+    holder = int(open(n.state + "/priv/netns.holder").read().split()[0])
+    for pid in (n.process.pid, n.guard(g.lease), n.child("priv"), n.child("agent"), holder):
+        kill9(pid)
+    n.process.wait()
+    n.start()
+    now = g.until(lambda s: s["guard_alive"] == "1")
+    assert now["pid"] == s["pid"] and now["state"] == "running", now
+    end, guest = int(s["hard"]), int(s["pid"])
+    while alive(guest) and boot() < end + 1000:
+        time.sleep(0.01)
+    assert not alive(guest) and 0 <= end - boot() <= 1000
+    assert g.ended()["killed_at_deadline"] == "1"
+    g.clean()
+    assert not [l for l in sh("losetup -a").splitlines() if n.state in l]
+    n.stop()
+
+
+def test_flood():
+    """a fork bomb, a flood of output and a full file table stay inside; the neighbour answers; nothing is left after"""
+    n = setup()
+    other = Guest(n)
+    g = Guest(n, "arg=sh", "arg=-c", "arg=b() { b | b & b; }; (b 2>/dev/null &); yes flood; sleep 60", memory=96, pids=60, cpu=300)
+    t = time.monotonic()
+    for _ in range(5):
+        assert other.ssh("echo fine").strip() == "fine"
+    assert time.monotonic() - t < 15
+    g.clean()
+    other.clean()
 
 
 def test_other_pair():
