@@ -267,10 +267,10 @@ static enum err agent_open(struct agent *a, struct refusal *why)
     if (!str_printf(dir, sizeof(dir), "%s/agent", a->cfg->state) ||
         !str_printf(name, sizeof(name), "%s", a->cfg->state))
         return refusef(why, ERR_USAGE, "what", "state path");
+    TRY(agent_hello(a, why)); /* once it answers, the helper has made our folder */
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
         return refusef(why, ERR_SYSTEM, "call", "mkdir %s", dir);
     TRY(book_open(&a->book, dir, boot, &fresh, why));
-    TRY(agent_hello(a, why));
     agent_look(a, agent_now());
     if (fresh && a->unknown_count > 0) {
         /* The journal is gone while guests live: numbers that were told must not come again. */

@@ -379,7 +379,7 @@ static void deadline_push(struct agent *a, struct lease_row *l, const struct rec
     if (e == ERR_OK) {
         l->guard.soft_end_boot_ms = x->soft;
         l->guard.hard_end_boot_ms = x->hard;
-    } else if (e != ERR_NOT_FOUND && e != ERR_STATE) {
+    } else if (e != ERR_NOT_FOUND && e != ERR_STATE && e != ERR_BUSY) {
         log_warn("lease=%s deadline: %s", l->want.lease.s, err_code(e));
     }
 }

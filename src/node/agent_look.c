@@ -112,7 +112,9 @@ static void guest_fill(struct agent *a, struct lease_row *l, const struct priv_r
     l->guest_exit = rep->guest.exit_code;
     l->guest_ready = rep->guest.ready_boot_ms;
     l->guest_ended = rep->guest.ended_boot_ms;
-    l->guard = rep->guest.deadline;
+    /* While its guard is about to write the record there is none to read. */
+    if (l->guest != REC_GUEST_PREPARING || rep->guest.deadline.hard_end_boot_ms != 0)
+        l->guard = rep->guest.deadline;
     l->fail = rep->guest.fail < ERR_COUNT ? (enum err)rep->guest.fail : ERR_INTERNAL;
     l->fail_why = rep->why;
     l->fail_why.code = l->fail;

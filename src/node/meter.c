@@ -32,7 +32,8 @@ static void emit_span(struct meter_lease *m, utime_t t1, int64_t slice_ms, meter
         emit(user, &s);
     }
     m->at_t0 = m->at_last;
-    m->memory_max = m->gpu_memory_max = 0;
+    m->memory_max = m->memory_last;
+    m->gpu_memory_max = m->gpu_memory_last;
     m->util_sum = m->util_count = 0;
 }
 
@@ -69,6 +70,8 @@ static void totals_take(struct meter_lease *m, const struct meter_sample *s)
     m->at_last.tx_bytes = MAX(m->at_last.tx_bytes, s->total.tx_bytes);
     m->memory_max = MAX(m->memory_max, s->memory_bytes);
     m->gpu_memory_max = MAX(m->gpu_memory_max, s->gpu_memory_mib);
+    m->memory_last = s->memory_bytes;
+    m->gpu_memory_last = s->gpu_memory_mib;
     m->disk_used_mib = s->disk_used_mib;
     m->util_sum += s->gpu_util_pct;
     m->util_count++;

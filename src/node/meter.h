@@ -52,7 +52,7 @@ struct meter_lease {
     bool gpus_ok;         /* at `last` */
     enum meter_kind kind; /* of the open slice */
     struct meter_counters at_t0, at_last;
-    int64_t memory_max, disk_used_mib, gpu_memory_max;
+    int64_t memory_max, memory_last, disk_used_mib, gpu_memory_max, gpu_memory_last;
     int64_t util_sum, util_count;
 };
 
