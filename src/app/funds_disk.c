@@ -24,7 +24,9 @@ enum err disk_advance(const struct books *b, const struct fund_lease *l, struct 
         if (to_s <= from)
             return ERR_OK;
         rating_of_disk(d, &r);
-        TRY(rating_add(b, &r, from, to_s, why));
+        enum err e = rating_add(b, &r, from, to_s, why);
+        if (e != ERR_OK && e != ERR_PRICE_UNKNOWN) /* without a price it is free */
+            return e;
     }
     d->cursor_s = to_s;
     return money_disk_save(b->store, d);

@@ -5,6 +5,7 @@
 #include "store/rows_money.h"
 
 #define FUNDS_HOLD_KEEP_S DAY_S /* a hold lives that long after paid_until, then it is settled */
+#define FUNDS_POST_EVERY_S 3600 /* disk time outside of leases is posted that often by itself */
 #define FUNDS_DISK_TRUST_S                                                                         \
     60 /* a disk's time is charged only when its node was heard that lately */
 

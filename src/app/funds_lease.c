@@ -276,6 +276,9 @@ static enum err disk_join(const struct books *b, const struct funds_lease *l,
                                  .cursor_s = b->now_s};
     else
         TRY(e);
+    if (row.lease.s[0])
+        return refusef(why, ERR_INTERNAL, "why", "disk %s belongs to lease %s", d->id.s,
+                       row.lease.s);
     if (row.meter != MONEY_FREE && row.kind == DISK_SYSTEM)
         TRY(disk_advance(b, NULL, &row, b->now_s, true, why));
     row.instance = l->instance;

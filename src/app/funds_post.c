@@ -235,8 +235,8 @@ enum err lease_move(const struct books *b, struct fund_lease *l, int64_t hold_u,
     return e;
 }
 
-/* Something is owed since now, or nothing any more. */
-static enum err arrears_note(const struct books *b)
+/* Something is owed since now, or nothing any more; and all is posted up to now. */
+static enum err posted_note(const struct books *b)
 {
     struct ledger_account owed;
     struct fund_project p;
@@ -246,9 +246,9 @@ static enum err arrears_note(const struct books *b)
     TRY(account_load(b->store, id, b->ccy, &owed));
     TRY(money_project_get(b->store, b->project, &p));
     bool owes = ledger_balance(&owed) < 0;
-    if (owes == (p.arrears_since != 0))
-        return ERR_OK;
-    p.arrears_since = owes ? b->now : 0;
+    if (owes != (p.arrears_since != 0))
+        p.arrears_since = owes ? b->now : 0;
+    p.posted_at = b->now;
     return money_project_save(b->store, &p);
 }
 
@@ -285,7 +285,7 @@ enum err funds_post_free(const struct books *b, struct refusal *why)
     if (e == ERR_OK)
         e = windows_posted(b, &windows);
     if (e == ERR_OK && windows.len > 0)
-        e = arrears_note(b);
+        e = posted_note(b);
     vec_fini(&windows);
     vec_fini(&g);
     return e;
@@ -333,7 +333,7 @@ enum err funds_topup(struct store *s, utime_t now, struct id project, struct id 
         n++;
     }
     TRY(ledger_post(&b, g, n, why));
-    TRY(arrears_note(&b));
+    TRY(posted_note(&b));
     memcpy(row.id, g[0].id, sizeof(row.id));
     return money_topup_save(s, &row);
 }

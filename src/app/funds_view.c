@@ -33,7 +33,9 @@ static enum err burn_add(const struct books *b, struct burn *x, const struct rat
 
     if (x->n == BURN_MAX || r->qty_per_s == 0)
         return ERR_OK;
-    TRY(rating_price(b, r, b->now_s, &price, &x->rates[x->n], why));
+    enum err e = rating_price(b, r, b->now_s, &price, &x->rates[x->n], why);
+    if (e != ERR_OK)
+        return e == ERR_PRICE_UNKNOWN ? ERR_OK : e; /* without a price it is free */
     x->w[x->n] =
         (struct term_window){.rate = &x->rates[x->n], .qty_per_s = r->qty_per_s, .to_s = INT64_MAX};
     x->n++;
@@ -275,7 +277,13 @@ enum err funds_tick(struct store *s, utime_t now, struct refusal *why)
     if (e == ERR_OK)
         e = money_window_open_projects(s, &open);
     for (size_t i = 0; i < open.len && e == ERR_OK; i++) {
-        e = books_open(s, now, open.at[i], &b, why);
+        struct fund_project p;
+
+        e = money_project_get(s, open.at[i], &p);
+        if (e == ERR_OK && now - p.posted_at >= FUNDS_POST_EVERY_S * MS_PER_S)
+            e = books_open(s, now, open.at[i], &b, why);
+        else
+            continue;
         if (e == ERR_OK)
             e = funds_post_free(&b, why);
     }

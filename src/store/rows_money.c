@@ -312,6 +312,7 @@ enum err money_disk_count(struct store *s, enum meter m, int64_t *ret_n)
 static const struct col project_cols[] = {
     TEXT_COL(struct fund_project, project),
     BIGINT_COL(struct fund_project, arrears_since),
+    BIGINT_COL(struct fund_project, posted_at),
     INT_COL(struct fund_project, alert),
 };
 ROW_TYPE(project_type, "fund_project", struct fund_project, project_cols, 1);

@@ -208,6 +208,7 @@ enum err money_disk_of_project(struct store *s, struct id project, struct fund_d
 struct fund_project {
     struct id project;
     utime_t arrears_since; /* 0: nothing is owed */
+    utime_t posted_at;     /* when time of its disks was posted last */
     int32_t alert;         /* hours of the last low-balance event; 0: none */
 };
 enum err money_project_get(struct store *s, struct id project, struct fund_project *ret_p);

@@ -353,20 +353,20 @@ static void test_arrears(void **state)
 
     ok(funds_disk_open(s, id_of("prj_one"), id_of(""), id_of("nod_one"), &data, T0));
     ok(funds_node_time(s, T0 + 60 * S, id_of("nod_one"), T0 + 60 * S, true));
-    ok(funds_tick(s, T0 + 61 * S, &why));
-    ok(funds_wallet(s, T0 + 61 * S, id_of("prj_one"), &w, NULL));
+    ok(funds_tick(s, T0 + 3661 * S, &why));
+    ok(funds_wallet(s, T0 + 3661 * S, id_of("prj_one"), &w, NULL));
     int64_t cost = 60 * INT64_C(7000) * 1024000 / DISK_D;
     assert_int_equal(w.cash_u, 0);
     assert_int_equal(w.owed_u, cost - 1000);
     ok(funds_arrears_since(s, id_of("prj_one"), &since));
-    assert_int_equal(since, T0 + 61 * S);
-    topup(s, T0 + 70 * S, "tra_second", 5000000);
-    ok(funds_wallet(s, T0 + 70 * S, id_of("prj_one"), &w, NULL));
+    assert_int_equal(since, T0 + 3661 * S);
+    topup(s, T0 + 3670 * S, "tra_second", 5000000);
+    ok(funds_wallet(s, T0 + 3670 * S, id_of("prj_one"), &w, NULL));
     assert_int_equal(w.owed_u, 0);
     assert_int_equal(w.cash_u, 5000000 - cost + 1000);
     ok(funds_arrears_since(s, id_of("prj_one"), &since));
     assert_int_equal(since, 0);
-    check_books(s, T0 + 70 * S);
+    check_books(s, T0 + 3670 * S);
 }
 
 static void test_topup_once(void **state)

@@ -123,7 +123,8 @@ CREATE INDEX fund_disk_lease ON fund_disk(lease) WHERE lease <> '';
 CREATE INDEX fund_disk_project ON fund_disk(project) WHERE closed = 0;
 
 CREATE TABLE fund_project(
-    project TEXT PRIMARY KEY, arrears_since INTEGER NOT NULL, alert INTEGER NOT NULL
+    project TEXT PRIMARY KEY, arrears_since INTEGER NOT NULL, posted_at INTEGER NOT NULL,
+    alert INTEGER NOT NULL
 ) STRICT;
 
 -- period 0 total, 1 month, 2 day
