@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "node/disk.h"
 #include "node/drivers.h"
+#include "node/fetch.h"
 #include "node/image.h"
 #include "node/paths.h"
 
@@ -186,6 +187,38 @@ static enum err call_image(int argc, char **argv, char *text, size_t size, struc
     return image_mount(&paths, argv[1], fd, argv[3], why);
 }
 
+/* fetch SOURCE DIGEST|- NAME PRIVATE */
+static enum err call_fetch(int argc, char **argv, char *text, size_t size, struct refusal *why)
+{
+    struct node_config cfg = {.paths = paths};
+    char digest[PRIV_DIGEST_SIZE];
+
+    CHECK(argc == 5 && str_copy(cfg.state, sizeof(cfg.state), paths.state));
+    cfg.private_registries = str_eq(argv[4], "1");
+    TRY(fetch_image(&cfg, argv[1], str_eq(argv[2], "-") ? "" : argv[2], argv[3], digest, why));
+    str_printf(text, size, "digest=%s", digest);
+    return ERR_OK;
+}
+
+/* strays KNOWN-LEASE… */
+static enum err call_strays(int argc, char **argv, char *text, size_t size)
+{
+    struct node_net n = {.base = 10u << 24 | 213u << 16, .bits = 16, .table = "drv_test"};
+    AUTO_FREE struct priv_rep *rep = mem_alloc(sizeof(*rep));
+    struct id leases[16];
+    AUTO_STRBUF struct strbuf b;
+
+    CHECK(argc <= 17);
+    for (int i = 1; i < argc; i++)
+        leases[i - 1] = id_of(argv[i]);
+    strays_list(&paths, &n, leases, (size_t)argc - 1, rep);
+    strbuf_init(&b, size);
+    for (uint32_t i = 0; i < rep->list.stray_count; i++)
+        strbuf_addf(&b, "%s;", rep->list.strays[i]);
+    str_printf(text, size, "list=%s", strbuf_str(&b));
+    return ERR_OK;
+}
+
 int main(int argc, char **argv)
 {
     struct refusal why = {0};
@@ -204,6 +237,10 @@ int main(int argc, char **argv)
         e = call_disk(argc, argv, text, sizeof(text), &why);
     else if (e == ERR_OK && str_starts(argv[0], "image-"))
         e = call_image(argc, argv, text, sizeof(text), &why);
+    else if (e == ERR_OK && str_eq(argv[0], "fetch"))
+        e = call_fetch(argc, argv, text, sizeof(text), &why);
+    else if (e == ERR_OK && str_eq(argv[0], "strays"))
+        e = call_strays(argc, argv, text, sizeof(text));
     else if (e == ERR_OK && str_starts(argv[0], "net-"))
         e = call_net(argc, argv, text, sizeof(text), &why);
     else

@@ -312,6 +312,72 @@ def test_damaged():
         nothing_left("sha256:" + d)
 
 
+def test_fetch_from_folders():
+    """a layout of this machine and a built recipe are fetched, found out and checked"""
+    digest, name = layout(*good_layers())
+    source = f"{state}/agent/staging/{name}"
+    for where in ("oci:" + source, "oci:" + source + ":tag"):
+        assert drv(state, "fetch", where, "-", "f1", 0, want="ok").digest == digest
+        drv(state, "fetch", where, digest, "f1", 0, want="ok")
+    drv(state, "fetch", "oci:" + source, "sha256:" + "0" * 64, "f2", 0, want="image_digest")
+    drv(state, "fetch", "oci:/nothere", "-", "f2", 0, want="image_not_found")
+    drv(state, "fetch", "oci:relative", "-", "f2", 0, want="image_not_found")
+    drv(state, "fetch", "recipe:base", "-", "f2", 0, want="image_not_found")
+    drv(state, "fetch", "recipe:../base", "-", "f2", 0, want="image_not_found")
+    drv(state, "fetch", "ftp://x", "-", "f2", 0, want="image_not_found")
+    os.makedirs(f"{state}/recipes")
+    os.rename(source, f"{state}/recipes/base")
+    assert drv(state, "fetch", "recipe:base", "-", "f3", 0, want="ok").digest == digest
+    drv(state, "image-import", digest, "f3", want="ok")
+    drv(state, "image-remove", digest, want="ok")
+
+
+def test_fetch_from_a_registry():
+    """an image comes from a registry by tag and digest; forbidden addresses see no connection"""
+    import http.server, threading
+    digest, name = layout(*good_layers())
+    blobs, seen = f"{state}/agent/staging/{name}/blobs/sha256", []
+
+    class Registry(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            seen.append(self.path)
+            last = self.path.rsplit("/", 1)[-1]
+            hexa = digest[7:] if last == "1.0" else last.partition(":")[2]
+            known = self.path.startswith("/v2/some/image/") and os.path.exists(f"{blobs}/{hexa}") and hexa
+            body = b"{}" if self.path == "/v2/" else open(f"{blobs}/{hexa}", "rb").read() if known else \
+                b'{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}'
+            self.send_response(200 if known or self.path == "/v2/" else 404)
+            kind = "application/vnd.oci.image.manifest.v1+json" if "/manifests/" in self.path and known else "application/json"
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+        do_HEAD = do_GET
+
+        def log_message(self, *a):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    ref = f"docker://127.0.0.1:{server.server_port}/some/image"
+    for host in (f"127.0.0.1:{server.server_port}", f"localhost:{server.server_port}", "169.254.169.254", "10.1.2.3",
+                 "192.168.0.1:5000", "172.20.0.1", "100.64.1.1", "[::1]:80", "[fe80::1]", "[fd00::1]", "[::ffff:127.0.0.1]:80", "0.0.0.0"):
+        r = drv(state, "fetch", f"docker://{host}/some/image:1.0", "-", "r1", 0, want="image_pull")
+        assert "private network" in r.line or "[" in host, r.line
+    assert seen == []
+    assert drv(state, "fetch", ref + ":1.0", "-", "r1", 1, want="ok").digest == digest
+    drv(state, "fetch", ref + ":1.0", digest, "r2", 1, want="ok")
+    drv(state, "fetch", f"{ref}@{digest}", "-", "r3", 1, want="ok")
+    drv(state, "fetch", ref + ":9", "-", "r4", 1, want="image_not_found")
+    drv(state, "fetch", ref + ":$(id)", "-", "r4", 1, want="image_not_found")
+    assert [f for f in os.listdir(f"{state}/agent/staging") if f.endswith(".pull")] == []
+    drv(state, "image-import", digest, "r2", want="ok")
+    drv(state, "image-remove", digest, want="ok")
+    server.shutdown()
+
+
 def test_killed_imports():
     """killed at any moment, an import leaves nothing selectable and the next one completes"""
     for n in range(8):

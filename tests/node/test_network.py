@@ -263,10 +263,27 @@ while c.recv(10): c.sendall(b'pong')
     # and the other way round: the holder is gone, the pin lives
     holder = int(open(f"{state}/priv/netns.holder").read().split()[0])
     os.kill(holder, 9)
+    os.waitpid(holder, 0)
     net("init")
     assert int(open(f"{state}/priv/netns.holder").read().split()[0]) != holder
     assert client.wait() == 0
     echo.kill()
+
+
+def test_strays():
+    """what belongs to no known lease is listed, what belongs to one is not"""
+    assert drv(state, "strays", A, B, want="ok").line.endswith("list=")
+    line = drv(state, "strays", A, want="ok").line
+    assert "link g0ad5000b " + B in line and A not in line, line
+    os.makedirs(f"{state}/priv/leases/lea_eeeeeeeeeeeeee")
+    inside(f"{state}/run/network/netns", "ip link del g0ad5000b")
+    line = drv(state, "strays", A, want="ok").line
+    assert "folder lea_eeeeeeeeeeeeee" in line and "element tcp 20011 to 10.213.0.11:8000" in line, line
+    os.rmdir(f"{state}/priv/leases/lea_eeeeeeeeeeeeee")
+    net("create", B, 11, pin(B))
+    serve(pin(B), 8000)
+    net("ports", B, 11, 8000, 20011, 0)
+    assert drv(state, "strays", A, B, want="ok").line.endswith("list=")
 
 
 def test_remove():
