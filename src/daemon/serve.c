@@ -236,9 +236,11 @@ static void answer_metrics(struct call *c, struct store *store)
         call_refuse(c, &why);
         return;
     }
+    const struct http_server *front = atomic_load(&s->http);
     struct metrics_http http = {
         .requests = atomic_load(&s->requests), .refused = atomic_load(&s->refused),
-        .streams = atomic_load(&s->streams),   .connections = (int64_t)http_connections(s->http),
+        .streams = atomic_load(&s->streams),
+        .connections = front ? (int64_t)http_connections(front) : 0,
         .inbox = (int64_t)queue_len(s->inbox), .inbox_max = s->config.inbox_max};
     strbuf_init(&out, METRICS_MAX);
     if (metrics_write(s->core, store, &http, now.wall_ms, &out) != ERR_OK) {
@@ -390,7 +392,9 @@ static enum err start_http(struct serve *s, struct refusal *why)
                             .refused = front_refused,
                             .body_max = front_body_max,
                             .user = s};
-    enum err e = http_start(&h, &s->http, why);
+    struct http_server *front = NULL;
+    enum err e = http_start(&h, &front, why);
+    atomic_store(&s->http, front);
     tls_fini(&tls);
     return e;
 }

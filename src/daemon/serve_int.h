@@ -20,7 +20,7 @@ struct serve {
     struct daemon_config config;
     struct store *store; /* owned; the core thread's while it runs */
     struct core *core;   /* owned; the same */
-    struct http_server *http;
+    struct http_server *_Atomic http; /* requests may come before http_start has returned it */
     struct queue *inbox, *reads, *feeds; /* of struct call, struct call, struct stream */
     pthread_t core_thread, feed_thread, readers[READERS_MAX];
     int reader_count;
