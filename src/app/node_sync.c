@@ -196,7 +196,7 @@ static enum err disk_warning(struct report *r, const struct disk *d, int64_t was
         if (d->used_mib < mark || was_used >= mark || !mark)
             continue;
         return event_emit(r->op, d->project, d->instance, "disk.warning",
-                          N_("Disk {name} is {pct} % full."), "{s:s,s:s,s:i}", "name",
+                          N_("Disk {name} is {pct} percent full."), "{s:s,s:s,s:i}", "name",
                           d->name[0] ? d->name : d->id.s, "disk", d->id.s, "pct", pct);
     }
     return ERR_OK;
