@@ -3,8 +3,10 @@
  * was asked for has come to rest.
  *
  *   sim [--seeds N] [--seed N] [--steps N] [--plant] [--replay CHOICE...] */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "../support/tape.h"
 #include "base/log.h"
@@ -71,7 +73,11 @@ static bool keyed(struct sim *s, const char *op, const char *body, const char *p
     world_submit(&s->w, &r, &s->w.user, op, body, key, path, NULL);
     if (weather == 1)
         world_submit(&s->w, &again, &s->w.user, op, body, key, path, NULL);
-    if (!world_batch(&s->w) || weather == 2) {
+    bool alive = world_batch(&s->w);
+
+    if (alive)
+        store_fail_commit(s->w.store, 0); /* nothing was to be committed */
+    if (!alive || weather == 2) {
         good = crash(s);
         s->w.now_ms++;
         world_submit(&s->w, &again, &s->w.user, op, body, key, path, NULL);
@@ -416,11 +422,22 @@ static int replay(int argc, char **argv)
     return !good;
 }
 
+/* A broken invariant inside the core ends the process: say how to see it again. */
+static void on_abort(int signal_number UNUSED)
+{
+    char text[80];
+    int n = snprintf(text, sizeof(text), "# again: sim --seed %" PRIu64 "\n", seed_now);
+
+    if (write(STDOUT_FILENO, text, (size_t)n) < 0)
+        _exit(3);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seeds = getenv("SUANLI_LONG") ? 2000 : 200, first = 1;
     bool good, planted;
 
+    (void)signal(SIGABRT, on_abort);
     log_set((enum log_level)(LOG_ERROR + 1), "sim"); /* clock alarms are part of the play */
     for (int i = 1; i < argc; i++) {
         if (str_eq(argv[i], "--plant")) {
