@@ -165,6 +165,7 @@ static enum err grant(const struct books *b, const struct fund_lease *l,
     TRY(hold_rest(b, l, &back));
     TRY(budgets_load(b, budgets, money));
     rest = mem_alloc((budgets->len + 1) * sizeof(rest[0]));
+    CHECK(budgets->len == 0 || *money);
     for (size_t i = 0; i < budgets->len; i++)
         rest[i] = (*money)[i].cap_u - (*money)[i].posted_u - ((*money)[i].pending_u - back);
     struct term_ask ask = {.windows = plan->w,

@@ -31,6 +31,7 @@ static enum err write_line(struct export *x, const struct slice_row *r, const st
     int64_t from = s ? s->from_s : 0, to = s ? s->to_s : 0;
     struct rate rate;
 
+    CHECK((r && l) || (s && w));
     if (x->lines++ > 0)
         strbuf_add(j->out, "\n");
     json_writer_init(j, j->out);
@@ -81,6 +82,8 @@ static enum err write_line(struct export *x, const struct slice_row *r, const st
 static enum err write_slice(struct export *x, const struct slice_row *r, const struct fund_lease *l)
 {
     struct span_list spans = {0};
+    bool here = !x->month_given ||
+                (r->t0_ms >= x->month.from_s * MS_PER_S && r->t0_ms < x->month.to_s * MS_PER_S);
     bool rated = false;
     enum err e = money_span_slice(x->op->store, r, &spans);
 
@@ -93,8 +96,6 @@ static enum err write_slice(struct export *x, const struct slice_row *r, const s
             e = write_line(x, r, l, &spans.at[i], &w);
     }
     vec_fini(&spans);
-    bool here = !x->month_given ||
-                (r->t0_ms >= x->month.from_s * MS_PER_S && r->t0_ms < x->month.to_s * MS_PER_S);
     if (e == ERR_OK && !rated && here)
         e = write_line(x, r, l, NULL, NULL);
     return e;
