@@ -48,6 +48,8 @@ static void on_reply(void *user, const struct core_reply *r)
 
     if (str_eq(c->route.row->name, "login"))
         login_gate_result(s->gate, c->peer, c->boot_ms, r->code == ERR_OK);
+    log_debug("event=answer op=%s code=%s request=%s ms=%" PRId64, c->route.row->name,
+              err_code(r->code), c->request_id, serve_now(s).boot_ms - c->boot_ms);
     if (r->code != ERR_OK) {
         if (err_http(r->code) == 500)
             log_error("event=refused op=%s code=%s request=%s", c->route.row->name,
@@ -142,6 +144,23 @@ static bool recovery_refuses(struct serve *s, const struct call *c, struct refus
     return false;
 }
 
+/* A node that has acted on orders this store never gave: somebody put an older copy in place. */
+static void notice_rollback(struct serve *s, const struct call *c, const struct principal *who)
+{
+    int64_t seen = 0, version = 0;
+
+    if (s->recovering || !who->node.s[0] || !json_get_i64(c->body, "seen", 0, &seen) ||
+        store_node_version(s->store, who->node, &version) != ERR_OK || seen <= version)
+        return;
+    log_error("event=older_store node=%s seen=%" PRId64 " version=%" PRId64, who->user_name, seen,
+              version);
+    if (store_meta_set(s->store, "recovery", "1") != ERR_OK)
+        return;
+    s->recovering = true;
+    s->started_ms = serve_now(s).wall_ms;
+    atomic_store(&s->recovery_told, true);
+}
+
 static void submit(struct serve *s, struct call *c, bool *ret_touch)
 {
     struct refusal why = {0};
@@ -150,6 +169,7 @@ static void submit(struct serve *s, struct call *c, bool *ret_touch)
 
     if (!admit(c, s->store, &who, ret_touch))
         return;
+    notice_rollback(s, c, &who);
     bool login = str_eq(c->route.row->name, "login");
     if ((login && login_gate_check(s->gate, c->peer, c->boot_ms, &why) != ERR_OK) ||
         recovery_refuses(s, c, &why)) {

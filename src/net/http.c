@@ -25,6 +25,7 @@
 #define HEADER_BYTES_MAX (32 * 1024)
 #define URI_MAX 4096
 #define STREAM_CHUNKS_MAX 512
+#define REAP_MS 500
 #define REPLY_MS_MAX (120 * MS_PER_S)
 
 struct http_server {
@@ -35,7 +36,7 @@ struct http_server {
     bool tls;
     pthread_t reaper;
     bool reaper_runs;
-    atomic_bool stopping;
+    struct queue *stop; /* owned; closed when the reaper should end */
     atomic_size_t connections;
     /* By descriptor: boot-clock ms by which its present phase must be over; 0: no limit. */
     _Atomic int64_t deadline[FD_MAX];
@@ -484,15 +485,16 @@ static void *reap(void *user)
 {
     struct http_server *s = user;
 
-    while (!atomic_load(&s->stopping)) {
+    void *nothing;
+
+    while (!queue_closed(s->stop)) {
         int64_t now = now_ms();
         for (int fd = 0; fd < FD_MAX; fd++) {
             int64_t d = atomic_load_explicit(&s->deadline[fd], memory_order_relaxed);
             if (d != 0 && d < now && atomic_compare_exchange_strong(&s->deadline[fd], &d, 0))
                 (void)shutdown(fd, SHUT_RDWR);
         }
-        for (int i = 0; i < 10 && !atomic_load(&s->stopping); i++)
-            usleep(50 * 1000);
+        (void)queue_pop(s->stop, &nothing, 1, REAP_MS);
     }
     return NULL;
 }
@@ -666,6 +668,7 @@ enum err http_start(const struct http_config *config, struct http_server **ret_s
 
     CHECK(config->handle && config->refused && config->body_max && config->threads > 0);
     s->config = *config;
+    s->stop = queue_new(1);
     s->tls = config->cert_pem != NULL;
     enum err e = start_all(s, why);
     if (e != ERR_OK) {
@@ -708,7 +711,7 @@ void http_stop(struct http_server *s)
 {
     if (!s)
         return;
-    atomic_store(&s->stopping, true);
+    queue_close(s->stop);
     if (s->reaper_runs)
         (void)pthread_join(s->reaper, NULL);
     if (s->tcp)
@@ -717,5 +720,6 @@ void http_stop(struct http_server *s)
         MHD_stop_daemon(s->local);
     if (s->unix_path[0])
         (void)unlink(s->unix_path);
+    queue_free(s->stop);
     free(s);
 }

@@ -10,10 +10,10 @@ def boot_ms():
 class FakeNode:
     DIGEST = "sha256:" + "ab" * 32
 
-    def __init__(self, daemon, token, gpus=2, boot=None, unknown=()):
+    def __init__(self, daemon, token, gpus=2, boot=None, unknown=(), seen=0):
         self.daemon, self.token, self.gpus = daemon, token, gpus
         self.boot = boot or uuid.uuid4().hex
-        self.seq = self.acked = self.seen = 0
+        self.seq, self.seen = 0, seen
         self.leases, self.disks, self.images, self.resolved = {}, {}, {}, {}
         self.slices, self.logs, self.unknown, self.killed = [], [], list(unknown), []
         self.hold = False      # True: guests stay "preparing"

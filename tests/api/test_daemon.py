@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """suanlid as a program: configuration, one daemon a store, TLS, backup and restore, crash."""
-import json, os, signal, socket, ssl, subprocess, time
+import json, os, shutil, signal, socket, ssl, subprocess, time
 from rig import Daemon, Tap
 
 tap = Tap()
@@ -124,6 +124,19 @@ while time.monotonic() < end and not rows:
     time.sleep(0.1)
 tap.equal(rows, [late["lease"]], "and the guest that the copy does not know is told to the operator")
 again.stop()
+shutil.copy(d.path("backups", "two.db"), d.path("older.db"))
+d.stop()
+for tail in ("-wal", "-shm"):
+    if os.path.exists(d.path("store.db" + tail)):
+        os.unlink(d.path("store.db" + tail))
+os.rename(d.path("older.db"), d.path("store.db"))
+d.start()
+third = FakeNode(d, secret, boot=node.boot, seen=again.seen + 1000)
+end = time.monotonic() + 10
+while time.monotonic() < end and "event=older_store" not in d.log():
+    time.sleep(0.1)
+tap.ok("event=older_store node=n1" in d.log(), "a copy put in place by hand is noticed by what its node has seen", d.log())
+third.stop()
 
 # --- crash -----------------------------------------------------------------------------------------
 for i in range(5):

@@ -46,6 +46,36 @@ gpus = d.must("GET", "/v1/admin/nodes", token=d.operator)["items"][0]["gpus"]
 tap.equal(len({g["lease"] for g in gpus}), 3, "eight cards, three leases")
 report = d.must("POST", "/v1/admin/check", {}, d.operator)
 tap.ok(report["pass"], "every invariant holds", report)
+# --- the long poll of a node -------------------------------------------------------------------------
 node.stop()
+sync = lambda wait, timeout=30: d.call("POST", "/v1/node/sync", node.report(wait), node.token, key=False, timeout=timeout)
+node.act(sync(0).json)
+node.act(sync(0).json)
+begin = time.monotonic()
+r = sync(1500)
+took = time.monotonic() - begin
+tap.ok(r.status == 200 and 1.3 < took < 4, f"nothing new: held for as long as it asked ({took:.2f} s)", r)
+node.act(r.json)
+with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    begin = time.monotonic()
+    held = pool.submit(sync, 20000)
+    time.sleep(0.5)
+    one = d.must("GET", "/v1/instances", token=d.alice)["items"][0]["id"]
+    d.must("POST", f"/v1/instances/{one}/stop", {}, d.alice)
+    r = held.result(30)
+    took = time.monotonic() - begin
+tap.ok(any(l["want"] == "stop" for l in r.json["leases"]) and took < 2, f"a stop reaches it at once ({took:.2f} s)", r)
+with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    begin = time.monotonic()
+    node.act(r.json)
+    node.act(sync(0).json)
+    held = pool.submit(sync, 20000)
+    time.sleep(0.3)
+    begin = time.monotonic()
+    rc = d.stop()
+    took = time.monotonic() - begin
+    r = held.result(30)
+tap.ok(rc == 0 and took < 3 and r.status in (200, 503), f"a held request does not hold up the end ({took:.2f} s)", (rc, r))
+d.start()
 tap.equal(d.stop(), 0, "clean stop")
 tap.done()
