@@ -364,43 +364,19 @@ static enum err oci_fetch(const struct node_config *cfg, const char *source, con
     return layout_fetch(cfg, folder, tag ? tag + 1 : "", source, digest, name, ret_digest, why);
 }
 
-/* Builds the recipe with the agent's rights. Packages and the result are kept, so a second time,
- * and a first after a crash, has less to do. */
-static enum err recipe_build(const struct node_config *cfg, const char *source, const char *recipe,
-                             char folder[PATH_MAX], struct refusal *why)
-{
-    char builder[PATH_MAX], file[PATH_MAX], env[PATH_MAX];
-
-    if (!str_printf(builder, sizeof(builder), "%s/build", cfg->images) ||
-        !str_printf(file, sizeof(file), "%s/%s/recipe", cfg->images, recipe) ||
-        !str_printf(folder, PATH_MAX, "%s/agent/recipes/%s", cfg->state, recipe) ||
-        !str_printf(env, sizeof(env), "IMAGE_CACHE=%s/agent/image-cache", cfg->state))
-        return refusef(why, ERR_INTERNAL, "why", "path too long");
-    if (!cfg->images[0] || access(file, R_OK) != 0)
-        return not_found(why, source);
-    const char *argv[] = {builder, recipe, folder, NULL};
-    struct sys_tool tool = {.argv = argv, .env = env, .timeout_ms = PULL_MS};
-    if (sys_tool_run(&tool, NULL) == ERR_OK)
-        return ERR_OK;
-    size_t len = strlen(tool.output);
-    return pull_fail(why, len == 0 ? "the recipe's builder cannot be run"
-                                   : tool.output + (len > 180 ? len - 180 : 0));
-}
-
-/* An operator may have put a built layout at STATE/recipes/NAME; else it is built here. */
+/* Building needs rights the agent has given up for good: the operator's `images/build` leaves the
+ * layout in the folder of the configuration. */
 static enum err recipe_fetch(const struct node_config *cfg, const char *source, const char *digest,
                              const char *name, char ret_digest[PRIV_DIGEST_SIZE],
                              struct refusal *why)
 {
-    char folder[PATH_MAX], index[PATH_MAX];
+    char folder[PATH_MAX];
     const char *recipe = source + strlen("recipe:");
 
     if (!paths_name_ok(recipe) ||
-        !str_printf(folder, sizeof(folder), "%s/recipes/%s", cfg->state, recipe) ||
-        !str_printf(index, sizeof(index), "%s/index.json", folder))
+        !str_printf(folder, sizeof(folder), "%s%s/%s", cfg->images[0] ? cfg->images : cfg->state,
+                    cfg->images[0] ? "" : "/recipes", recipe))
         return not_found(why, source);
-    if (access(index, R_OK) != 0)
-        TRY(recipe_build(cfg, source, recipe, folder, why));
     return layout_fetch(cfg, folder, "", source, digest, name, ret_digest, why);
 }
 

@@ -5,7 +5,8 @@
 
 /* source: "docker://…", "oci:/…", "recipe:<name>" (docs/node-protocol.md). Makes
  * STAGING/<name> an OCI layout, ready for PRIV_IMAGE_IMPORT, and says its manifest's digest, which
- * is `digest` unless that is "" (not known yet: a recipe is built, a reference is looked up).
+ * is `digest` unless that is "" (not known yet). A recipe must have been built
+ * into the configured folder (STATE/recipes) by images/build, which needs more rights.
  * Blocking, in a child of the agent; killed at any time, a rest in STAGING/<name> does no harm.
  * Errors: ERR_IMAGE_NOT_FOUND, ERR_IMAGE_DIGEST, ERR_IMAGE_PULL, ERR_NO_SPACE, ERR_SYSTEM. */
 enum err fetch_image(const struct node_config *cfg, const char *source, const char *digest,
