@@ -84,7 +84,7 @@ static void write_bounds(struct op *op, const struct lease *l)
         json_none(&op->out, "ends_in_ms");
     else
         json_i64(&op->out, "ends_in_ms", duration(op, l->ends_at));
-    json_i64(&op->out, "grace_ms", l->grace_ms);
+    json_i64(&op->out, "grace_ms", lease_grace_ms(l));
     json_str(&op->out, "reason", l->reason == END_NONE ? NULL : end_reason_name(l->reason));
 }
 

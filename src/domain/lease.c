@@ -13,6 +13,13 @@ static const enum lease_state lease_table[LEASE_STATE_COUNT][LEASE_EVENT_COUNT] 
 static const char *const lease_states[LEASE_STATE_COUNT] = {"granted", "running", "stopping",
                                                             "ended", "closed"};
 
+int64_t lease_grace_ms(const struct lease *l)
+{
+    utime_t end = MIN(l->paid_until, l->ends_at);
+
+    return MIN(l->grace_ms, MAX(end - l->granted_at, (utime_t)0) / 4);
+}
+
 const char *lease_state_name(enum lease_state s)
 {
     CHECK((size_t)s < LEASE_STATE_COUNT);

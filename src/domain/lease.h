@@ -38,6 +38,9 @@ enum err lease_decide(const struct lease *cur, const struct lease_event *ev, uti
                       struct lease_step *ret_step);
 /* What the node is to do with it: "run", "stop", "kill", "clean"; NULL: it need not be named. */
 const char *lease_want(const struct lease *l);
+/* How long before the hard end the stop signal goes out: the lease's grace, but never more than a
+ * quarter of all the time it has, so that a rental of seconds is not signalled before it runs. */
+int64_t lease_grace_ms(const struct lease *l);
 const char *lease_state_name(enum lease_state s);
 /* Its invariants; ERR_CORRUPT with what and why. */
 enum err lease_check(const struct lease *l, struct refusal *why);

@@ -12,6 +12,10 @@ p = lab.Platform(balance="1000", slice_s=1)
 p.add_image("mini", lab.mini_image(p.path("mini")))
 BODY = {"cpu": 1, "memory": "128MiB", "system_disk": "256MiB", "for": "1h"}
 
+CGROUP = next(l.split("=")[1].split()[0] for l in subprocess.run(
+    [lab.binary("suanli-node"), "-n", "-c", p.path("node.conf")], stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    if l.startswith("cgroup "))
+
 
 def left_behind():
     """Everything a lease may own on the node, as one sorted text."""
@@ -21,7 +25,7 @@ def left_behind():
     loops = subprocess.run(["losetup", "-n", "-O", "BACK-FILE"], stdout=subprocess.PIPE, text=True).stdout
     rows += ["loop " + l for l in loops.split() if p.dir in l]
     for root, dirs, _ in os.walk("/sys/fs/cgroup"):
-        rows += ["cgroup " + os.path.join(root, d) for d in dirs if d.startswith("lea_")]
+        rows += ["cgroup " + os.path.join(root, d) for d in dirs if d.startswith("lea_") and CGROUP in root]
     nft = subprocess.run(["nft", "list", "ruleset"], stdout=subprocess.PIPE, text=True).stdout
     rows += ["element " + l.strip() for l in nft.splitlines() if " : 10.213." in l or "lea_" in l]
     rows += [f"file {n}" for n in os.listdir(p.path("node", "priv", "leases"))]

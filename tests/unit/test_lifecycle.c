@@ -295,7 +295,20 @@ static void a_filter_keeps_what_was_asked_for_in_order(void **state UNUSED)
     assert_int_equal(offer_filter_parse("price", &f, &why), ERR_VALIDATION);
 }
 
+static void test_a_rental_of_seconds_is_not_signalled_before_it_runs(void **state)
+{
+    struct lease l = {.grace_ms = 30000, .granted_at = 1000, .paid_until = 601000, .ends_at = UTIME_NEVER};
+
+    (void)state;
+    assert_int_equal(lease_grace_ms(&l), 30000);
+    l.ends_at = 13000;
+    assert_int_equal(lease_grace_ms(&l), 3000);
+    l.ends_at = 500;
+    assert_int_equal(lease_grace_ms(&l), 0);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_rental_of_seconds_is_not_signalled_before_it_runs),
     cmocka_unit_test(a_lease_goes_through_its_life_in_order),
     cmocka_unit_test(what_is_said_twice_or_too_late_changes_nothing),
     cmocka_unit_test(an_end_is_never_claimed_into_the_future_or_before_the_grant),
