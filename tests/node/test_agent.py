@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The agent against a control plane made here and a root helper that only remembers (fake_node):
 test_agent.py FAKE_NODE. Every promise of docs/node-protocol.md that the agent alone can keep."""
-import base64, json, os, shutil, socket, socketserver, subprocess, sys, tempfile, threading, time
+import base64, json, os, shutil, socketserver, ssl, subprocess, sys, tempfile, threading, time
 from http.server import BaseHTTPRequestHandler
 
 FAKE = sys.argv[1]
@@ -17,12 +17,13 @@ def boot_ms():
 class Control:
     """Keeps what is wanted and what was told; answers like suanlid."""
 
-    def __init__(self, path):
+    def __init__(self, path, tls=False):
         self.path, self.lock = path, threading.Condition()
         self.leases, self.disks, self.images, self.kill = {}, {}, {}, []
         self.version, self.cut, self.last, self.count = 1, False, None, 0
         self.slices, self.conflicts, self.ended, self.logs, self.running_seen = {}, [], {}, {}, set()
         self.unknown, self.resolve, self.resolved = [], [], []
+        self.say = None  # (status, body) instead of the truth
         control = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -33,6 +34,13 @@ class Control:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 if control.cut:
                     self.close_connection = True
+                    return
+                if control.say is not None:
+                    status, data = control.say
+                    self.send_response(status)
+                    self.send_header("Content-Length", str(len(data)))
+                    self.end_headers()
+                    self.wfile.write(data)
                     return
                 assert self.headers["Authorization"] == "Bearer secret"
                 answer = control.sync(body, at)
@@ -51,13 +59,19 @@ class Control:
             def log_message(self, *a):
                 pass
 
-        class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+        base = socketserver.TCPServer if tls else socketserver.UnixStreamServer
+
+        class Server(socketserver.ThreadingMixIn, base):
             daemon_threads = True
 
             def handle_error(self, *a):
                 pass
 
-        self.server = Server(path, Handler)
+        self.server = Server(("127.0.0.1", 0) if tls else path, Handler)
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(path + ".crt", path + ".key")
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def sync(self, body, at):
@@ -123,15 +137,25 @@ class Control:
 
 
 class Rig:
-    def __init__(self, gpu="none"):
+    def __init__(self, gpu="none", tls=False, other_ca=False):
         self.dir = tempfile.mkdtemp(prefix="suanli-agent-")
         os.makedirs(self.dir + "/state/agent/staging")
         open(self.dir + "/token", "w").write("secret\n")
         self.knobs = self.dir + "/knobs"
+        where, ca = f"unix:{self.dir}/ctl", ""
+        if tls:
+            for name in ("ctl", "other"):
+                subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                                "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-addext",
+                                "subjectAltName=IP:127.0.0.1", "-keyout", f"{self.dir}/{name}.key", "-out",
+                                f"{self.dir}/{name}.crt"], check=True, stderr=subprocess.DEVNULL)
+            ca = f"ca_file = {self.dir}/{'other' if other_ca else 'ctl'}.crt\n"
+        self.control = Control(self.dir + "/ctl", tls)
+        if tls:
+            where = f"https://127.0.0.1:{self.control.server.server_address[1]}"
         open(self.dir + "/conf", "w").write(
-            f"state = {self.dir}/state\ncontrol = unix:{self.dir}/ctl\ntoken_file = {self.dir}/token\n"
+            f"state = {self.dir}/state\ncontrol = {where}\ntoken_file = {self.dir}/token\n{ca}"
             f"gpu = {gpu}\ngpu_knobs = {self.knobs}\nslice_s = 2\n")
-        self.control = Control(self.dir + "/ctl")
         self.events, self.n = [], 0
         self.err = open(self.dir + "/log", "w")
         self.p = subprocess.Popen([FAKE, self.dir + "/conf"], stdin=subprocess.PIPE,
@@ -514,6 +538,39 @@ def killed_at_any_request_nothing_is_lost_or_doubled(r):
             r.do(f"{kind} -1")
 
 
+def nonsense_from_the_control_plane_changes_nothing(r):
+    lease = r.rent()
+    r.running(lease)
+    for say in ((401, b"{}"), (200, b"not json"), (200, b'{"version":1}'), (500, b""), (200, b"x" * 100000)):
+        r.control.say = say
+        with r.control.lock:
+            r.control.lock.notify_all()
+        time.sleep(1)
+    assert not r.seen("stop", lease) and not r.seen("ended", lease)
+    r.control.say = None
+    n = r.control.count
+    r.wait("back", lambda: r.control.count > n + 1, 40)
+    r.stop(lease)
+    r.settled(lease)
+
+
+def the_link_works_over_tls_with_our_own_certificate(_):
+    r = Rig(tls=True)
+    r.wait("first word", lambda: r.control.last)
+    lease = r.rent()
+    r.running(lease)
+    r.stop(lease)
+    r.settled(lease)
+    r.close()
+
+
+def a_stranger_at_the_other_end_hears_nothing(_):
+    r = Rig(tls=True, other_ca=True)
+    time.sleep(3)
+    assert r.control.last is None and "not reached" in open(r.dir + "/log").read()
+    r.close()
+
+
 TESTS = [life_of_a_lease, the_end_comes_with_the_control_plane_and_the_agent_gone,
          paid_time_is_the_bound_when_nobody_renews_it, a_renewed_term_moves_the_end_at_once,
          an_idle_seat_is_stopped_without_the_control_plane, evidence_goes_on_while_the_agent_is_away,
@@ -523,7 +580,8 @@ TESTS = [life_of_a_lease, the_end_comes_with_the_control_plane_and_the_agent_gon
          a_source_without_a_digest_is_looked_up_and_taken_in, unknown_guests_are_told_and_left_alone,
          a_lease_that_is_no_longer_named_is_not_touched, an_ended_lease_never_starts_again,
          a_lower_epoch_is_ignored, disks_are_erased_told_and_forgotten, a_full_disk_is_noticed,
-         output_is_pumped_when_wanted, killed_at_any_request_nothing_is_lost_or_doubled]
+         output_is_pumped_when_wanted, nonsense_from_the_control_plane_changes_nothing,
+         the_link_works_over_tls_with_our_own_certificate, a_stranger_at_the_other_end_hears_nothing, killed_at_any_request_nothing_is_lost_or_doubled]
 GPU_TESTS = [a_lost_card_stops_the_evidence, a_card_that_is_not_what_is_paid_for_is_reported]
 
 

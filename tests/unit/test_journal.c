@@ -3,9 +3,12 @@
 #include "node/journal.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char dir[64];
@@ -21,6 +24,12 @@ static void see(void *user, const json_t *record)
 
     assert_true(json_get_i64(record, "n", -1, &s->at[s->count]));
     s->count++;
+}
+
+static void count_only(void *user, const json_t *record)
+{
+    (void)record;
+    ((struct seen *)user)->count++;
 }
 
 static void path_of(char *buf, size_t size, const char *name)
@@ -196,7 +205,61 @@ static void test_compaction_leaves_the_present_state_only(void **state)
     journal_close(j);
 }
 
+/* A folder of 4 MiB of its own: the journal with its reserve fills half of it. */
+static bool small_disk(void)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("tmpfs", dir, "tmpfs", 0, "size=4m") == 0;
+}
+
+static void full_disk_child(void)
+{
+    struct seen s;
+    bool fresh;
+    struct refusal why;
+    char path[128];
+    static char block[65536];
+
+    if (!small_disk())
+        _exit(77);
+    struct journal *j = reopen(&s, &fresh);
+    add(j, 1);
+    assert_int_equal(journal_sync(j, &why), ERR_OK);
+    path_of(path, sizeof(path), "hog");
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    while (write(fd, block, sizeof(block)) > 0)
+        ;
+    close(fd);
+    /* The end of a lease can still be written: far more than a page of them. */
+    for (int64_t i = 2; i < 1000; i++) {
+        add(j, i);
+        assert_int_equal(journal_sync(j, &why), ERR_OK);
+    }
+    journal_close(j);
+    struct seen *all = mem_alloc(sizeof(*all));
+    assert_int_equal(journal_open(dir, count_only, all, &j, &fresh, &why), ERR_OK);
+    assert_int_equal(all->count, 999);
+    _exit(0);
+}
+
+static void test_a_full_disk_still_takes_ends(void **state)
+{
+    int status = 0;
+
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        full_disk_child();
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip(); /* no private mount here */
+    assert_int_equal(status, 0);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_a_full_disk_still_takes_ends, setup, teardown),
     cmocka_unit_test_setup_teardown(test_records_come_back_in_order, setup, teardown),
     cmocka_unit_test_setup_teardown(test_a_tail_cut_at_any_byte_keeps_what_came_before, setup,
                                     teardown),
