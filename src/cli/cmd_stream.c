@@ -8,6 +8,7 @@ struct sink {
     bool follow, lines; /* lines: one JSON object a line, also without --json */
     bool log;
     size_t count;
+    char next[96]; /* an export that goes on in another page */
     bool newline; /* the last log byte was one */
 };
 
@@ -51,7 +52,10 @@ static void print_event(const json_t *o)
 static bool on_item(void *user, const json_t *item, const char *raw)
 {
     struct sink *s = user;
+    const char *next = s->lines ? field_str(item, "next") : "";
 
+    if (*next)
+        return str_copy(s->next, sizeof(s->next), next);
     if (s->c->json && !s->follow) {
         printf("%s%s", s->count ? "," : "{\"items\":[", raw);
     } else if (s->c->json || s->lines) {
@@ -80,7 +84,17 @@ static int run_stream(struct cli *c, struct call *call, struct sink *s)
     s->newline = true;
     interrupt_watch();
     call_path(c, call, &path);
-    bool ok = api_stream(c, strbuf_str(&path), s->follow, on_item, s, &a);
+    const size_t length = path.len;
+    const char joint = strchr(strbuf_str(&path), '?') ? '&' : '?';
+    bool ok;
+    do {
+        if (*s->next) {
+            path.len = length;
+            strbuf_addf(&path, "%cafter=%s", joint, s->next);
+            s->next[0] = 0;
+        }
+        ok = api_stream(c, strbuf_str(&path), s->follow, on_item, s, &a);
+    } while (ok && *s->next && !interrupted());
     if (c->json && !s->follow && (ok || s->count))
         puts(s->count ? "],\"next_cursor\":null}" : "{\"items\":[],\"next_cursor\":null}");
     if (s->log && !s->newline && isatty(STDOUT_FILENO))

@@ -641,6 +641,13 @@ def events_and_usage_stream_as_lines():
     check(run("events").out.count("instance.running") == 2)
     r = run("usage export")
     check(json.loads(r.out)["billed_from_s"] == 1, r)
+    row = fakes.shape("usage_slice")
+    F.streams["usage_export"] = [[(1, row), (2, {"next": "lea_a:7"})], [(3, row), (4, {"next": "disks:9"})],
+                                 [(5, row)]]
+    r = run("usage export --month 2026-03")
+    check(len(r.out.splitlines()) == 3 and "next" not in r.out, r)
+    pages = [x["query"].get("after") for x in F.requests if x["op"] == "usage_export"][-3:]
+    check([p if isinstance(p, (str, type(None))) else p[0] for p in pages] == [None, "lea_a:7", "disks:9"], pages)
     F.streams["event_list"] = [[(1, fakes.shape("event")), (2, fakes.shape("event"))]]
     check(len(one_json(run("events --json").out)["items"]) == 2)
 
