@@ -154,8 +154,8 @@ static enum err check_user(struct store *store, const struct credentials *c, uti
     return choose_project(store, c, &t, who, why);
 }
 
-static enum err check_node(struct store *store, const struct credentials *c,
-                           struct principal *who, struct refusal *why)
+static enum err check_node(struct store *store, const struct credentials *c, struct principal *who,
+                           struct refusal *why)
 {
     struct node *n = mem_alloc(sizeof(*n)); /* large: not for a thread's stack */
     enum err e = store_node_get_hash(store, c->token_hash, n);

@@ -1,6 +1,6 @@
-/* authn.h: who asks. Secrets (tokens, one-time codes, node tokens) are opaque random text; the store
- * has only their BLAKE2b-256. A secret of 160 random bits needs no slow hash, and looking it up by
- * hash leaks nothing about it through time.
+/* authn.h: who asks. Secrets (tokens, one-time codes, node tokens) are opaque random text; the
+ * store has only their BLAKE2b-256. A secret of 160 random bits needs no slow hash, and looking it
+ * up by hash leaks nothing about it through time.
  *
  * All functions are called by the thread that owns the store handed in. */
 #pragma once
@@ -18,7 +18,8 @@ void authn_secret(struct core *c, const char *prefix, char ret_secret[SECRET_SIZ
 void authn_code(struct core *c, char ret_code[SECRET_SIZE]);
 /* The same from bytes at hand (suanlid admin-code, without a core); size >= 20. */
 void authn_code_from(const unsigned char *raw, char ret_code[SECRET_SIZE]);
-/* Small letters, other separators, o for 0 and l or i for 1 are the same code. False: not a code. */
+/* Small letters, other separators, o for 0 and l or i for 1 are the same code. False: not a code.
+ */
 bool authn_code_norm(const char *typed, char ret_code[SECRET_SIZE]);
 
 /* What a request brought along; fixed arrays, so that it crosses threads. */
@@ -34,13 +35,13 @@ void credentials_read(const char *authorization, const char *project, struct cre
  * override that is not theirs or not there: the same bytes). ret_touch: the token's used_at is old
  * enough to be written again (may be NULL). */
 enum err authn_check(struct store *store, const struct op_row *row, const struct credentials *c,
-                     utime_t now, struct principal *ret_who, bool *ret_touch,
-                     struct refusal *why);
+                     utime_t now, struct principal *ret_who, bool *ret_touch, struct refusal *why);
 /* Writes used_at; on the writing store only. */
 enum err authn_touch(struct store *store, const char *token_hash, utime_t now);
 
 /* Login guesses, by source address: from the fourth failure on each costs a delay that doubles up
- * to a minute (a code has 100 bits; a longer one would only shut others behind the same proxy out). Owned by the core thread. Bounded: the oldest source is forgotten first. */
+ * to a minute. A code has 100 bits: a longer delay would only shut out others behind the same
+ * proxy. Owned by the core thread. Bounded: the oldest source is forgotten first. */
 #define LOGIN_SOURCES_MAX 1024
 struct login_gate {
     struct {

@@ -51,8 +51,10 @@ enum err feed_open(struct op *op, struct feed *ret_f)
     bool logs = str_eq(op->row->name, "instance_logs");
     const char *follow = query_arg(op, "follow"), *last = query_arg(op, "last_event_id");
     const char *name = logs ? op->path_arg[0] : query_arg(op, "instance");
-    struct feed f = {.kind = logs ? FEED_LOGS : FEED_EVENTS, .lang = op->lang,
-                     .follow = follow && str_eq(follow, "true"), .project = op->who.project};
+    struct feed f = {.kind = logs ? FEED_LOGS : FEED_EVENTS,
+                     .lang = op->lang,
+                     .follow = follow && str_eq(follow, "true"),
+                     .project = op->who.project};
     struct instance *i = mem_alloc(sizeof(*i));
     struct lease l;
     enum err e = ERR_OK;
@@ -97,8 +99,8 @@ static enum err next_events(struct feed *f, struct store *store, struct strbuf *
 {
     struct event_list list = {0};
 
-    enum err e = store_event_list(store, f->project, f->instance, f->after, FEED_EVENTS_BATCH,
-                                  &list);
+    enum err e =
+        store_event_list(store, f->project, f->instance, f->after, FEED_EVENTS_BATCH, &list);
     for (size_t i = 0; i < list.len; i++) {
         write_event(f, &list.at[i], out);
         f->after = list.at[i].id;
@@ -110,9 +112,11 @@ static enum err next_events(struct feed *f, struct store *store, struct strbuf *
 /* Bytes of a well-formed UTF-8 character at p, 0: not one, -1: cut off at the end. */
 static int utf8_len(const unsigned char *p, size_t n)
 {
-    size_t want = p[0] < 0x80 ? 1 : p[0] >= 0xC2 && p[0] < 0xE0 ? 2 : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
-                  : p[0] >= 0xF0 && p[0] < 0xF5                 ? 4
-                                                                : 0;
+    size_t want = p[0] < 0x80                   ? 1
+                  : p[0] >= 0xC2 && p[0] < 0xE0 ? 2
+                  : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
+                  : p[0] >= 0xF0 && p[0] < 0xF5 ? 4
+                                                : 0;
     char one[5] = {0};
 
     if (want == 0)

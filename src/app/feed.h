@@ -1,8 +1,8 @@
 /* feed.h: what a stream sends next: events and the output of an instance, as server-sent events.
  * Readers' threads, each with its own store; the daemon keeps the connections and the clock.
  *
- * Records: "id:" where to resume (Last-Event-ID), "event:" the kind, "data:" one line of JSON in the
- * shape of schemas.def (event, log_chunk). */
+ * Records: "id:" where to resume (Last-Event-ID), "event:" the kind, "data:" one line of JSON in
+ * the shape of schemas.def (event, log_chunk). */
 #pragma once
 
 #include "app/core.h"

@@ -1,5 +1,5 @@
-/* op_image.c: which images are offered. Their content is the nodes' business: a node fetches what is
- * wanted here and says how that went. */
+/* op_image.c: which images are offered. Their content is the nodes' business: a node fetches what
+ * is wanted here and says how that went. */
 #include "app/image_ref.h"
 #include "app/op_people.h"
 #include "base/msg.h"

@@ -1,5 +1,5 @@
-/* op_key.c: SSH keys of a user. A change reaches running instances through what their nodes are told
- * next. */
+/* op_key.c: SSH keys of a user. A change reaches running instances through what their nodes are
+ * told next. */
 #include "app/op_people.h"
 #include "app/sshkey.h"
 #include "base/msg.h"

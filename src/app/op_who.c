@@ -163,7 +163,9 @@ enum err op_token_list(struct op *op)
 enum err op_token_create(struct op *op)
 {
     const char *role = people_arg(op, "role", NULL), *life = people_arg(op, "expires_in", NULL);
-    struct token t = {.user = op->who.user, .project = op->who.project, .role = op->who.role,
+    struct token t = {.user = op->who.user,
+                      .project = op->who.project,
+                      .role = op->who.role,
                       .expires_at = UTIME_NEVER};
     struct token_list list = {0};
     int64_t life_s;
@@ -171,8 +173,7 @@ enum err op_token_create(struct op *op)
     TRY(take_label(op, t.label, sizeof(t.label), ""));
     if (role && (!role_find(role, &t.role) || t.role == ROLE_NONE || t.role == ROLE_SUPPLIER))
         return people_invalid(op, "role", N_("viewer, member, owner or operator"));
-    if (t.role == ROLE_OPERATOR ? !op->who.is_operator
-                                : authz_min(t.role, op->who.role) != t.role)
+    if (t.role == ROLE_OPERATOR ? !op->who.is_operator : authz_min(t.role, op->who.role) != t.role)
         return refusef(&op->why, ERR_FORBIDDEN, "role", "%s", role_name(op->who.role));
     if (life) {
         TRY(duration_parse(life, &life_s));
@@ -328,7 +329,8 @@ enum err op_project_member_set(struct op *op)
     if (mine != ROLE_OWNER)
         return refusef(&op->why, ERR_FORBIDDEN, "role", "%s", role_name(mine));
     if (!str_eq(text, "none") &&
-        (!role_find(text, &role) || (role != ROLE_OWNER && role != ROLE_MEMBER && role != ROLE_VIEWER)))
+        (!role_find(text, &role) ||
+         (role != ROLE_OWNER && role != ROLE_MEMBER && role != ROLE_VIEWER)))
         return people_invalid(op, "role", N_("owner, member, viewer or none"));
     enum err e = store_user_get_name(op->store, op->path_arg[1], &u);
     if (e == ERR_NOT_FOUND)

@@ -58,7 +58,8 @@ void problem_catalogue_write(struct strbuf *out)
         int exit;
         const char *en, *en_next, *zh, *zh_next;
     } rows[] = {
-#define ERR(name, http, exit, en, en_next, zh, zh_next) {ERR_##name, exit, en, en_next, zh, zh_next},
+#define ERR(name, http, exit, en, en_next, zh, zh_next)                                            \
+    {ERR_##name, exit, en, en_next, zh, zh_next},
 #include "base/errors.def"
 #undef ERR
     };

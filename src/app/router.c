@@ -80,8 +80,8 @@ static bool row_fits(const struct op_row *row, const struct segments *got)
     if (want.len != got->len)
         return false;
     for (size_t i = 0; i < want.len; i++)
-        if (want.at[i].s[0] != '{' && (want.at[i].n != got->at[i].n ||
-                                       memcmp(want.at[i].s, got->at[i].s, want.at[i].n) != 0))
+        if (want.at[i].s[0] != '{' &&
+            (want.at[i].n != got->at[i].n || memcmp(want.at[i].s, got->at[i].s, want.at[i].n) != 0))
             return false;
     return true;
 }
@@ -244,9 +244,8 @@ static const struct op_arg *find_arg(const struct op_row *row, enum arg_place pl
     const struct op_arg *args = op_args_of(row, &n);
 
     for (size_t i = 0; i < n; i++) {
-        enum arg_place at = args[i].place == ARG_PATH && !op_arg_in_path(row, &args[i])
-                                ? ARG_BODY
-                                : args[i].place;
+        enum arg_place at =
+            args[i].place == ARG_PATH && !op_arg_in_path(row, &args[i]) ? ARG_BODY : args[i].place;
         if (at == place && str_eq(args[i].name, name))
             return &args[i];
     }
@@ -301,8 +300,7 @@ static enum err take_pair(const struct op_row *row, const char *name, const char
     if (json_object_get(q, name))
         return invalid(why, name, N_("given twice"));
     const char *fault = text_fault(type, value);
-    if (!fault && !arg && str_eq(name, "limit") &&
-        str_parse_i64(value, 1, LIMIT_MAX, &n) != ERR_OK)
+    if (!fault && !arg && str_eq(name, "limit") && str_parse_i64(value, 1, LIMIT_MAX, &n) != ERR_OK)
         fault = N_("1 to 200");
     if (fault)
         return invalid(why, name, fault);
@@ -355,7 +353,8 @@ static enum err check_members(const struct op_row *row, json_t *body, struct ref
     const char *name;
     json_t *v;
 
-    json_object_foreach(body, name, v) {
+    json_object_foreach(body, name, v)
+    {
         const struct op_arg *arg = find_arg(row, ARG_BODY, name);
         enum arg_type type = arg ? arg->type : ARG_STR;
         if (!arg && !((row->flags & OPF_DRYRUN) && str_eq(name, "dry_run") &&

@@ -1,5 +1,6 @@
 /* router.h: bytes of a request into a call: which row of operations.def, its arguments decoded and
- * held against their ARG rows. Pure; any thread. Who may do it is authn.h, what it does the core. */
+ * held against their ARG rows. Pure; any thread. Who may do it is authn.h, what it does the core.
+ */
 #pragma once
 
 #include "app/op_table.h"

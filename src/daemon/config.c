@@ -32,7 +32,11 @@ struct key {
 
 static const struct key keys[] = {
 #define KEY(n, t, d, h)                                                                            \
-    {.name = #n, .type = TYPE_##t, .def = d, .help = h, .offset = offsetof(struct daemon_config, n)},
+    {.name = #n,                                                                                   \
+     .type = TYPE_##t,                                                                             \
+     .def = d,                                                                                     \
+     .help = h,                                                                                    \
+     .offset = offsetof(struct daemon_config, n)},
 #define KEY_INT(n, d, lo, hi, h)                                                                   \
     {.name = #n,                                                                                   \
      .type = TYPE_NUMBER,                                                                          \
@@ -123,8 +127,9 @@ static const char *text_fault(const struct key *k, const char *s)
     case TYPE_NAME:
         return !*s || str_is_name(s) ? NULL : N_("1 to 63 of a-z, 0-9 and -");
     case TYPE_LISTEN:
-        return listen_parse(s, host, sizeof(host), &port) ? NULL
-                                                          : N_("ADDRESS:PORT such as 127.0.0.1:7700");
+        return listen_parse(s, host, sizeof(host), &port)
+                   ? NULL
+                   : N_("ADDRESS:PORT such as 127.0.0.1:7700");
     case TYPE_CURRENCY:
         return currency_get(s, &ccy) == ERR_OK ? NULL : N_("a currency such as CNY");
     case TYPE_ZONE:
@@ -207,8 +212,10 @@ static enum err line_read(char *line, const char *where, bool *seen, struct daem
     }
     const char *near = near_key(name);
     e = refusef(why, ERR_VALIDATION, "field", "%.190s", where);
-    refusal_setf(why, "why", near ? "there is no key %.60s; did you mean %s?"
-                                  : "there is no key %.60s; suanlid -n lists them", name, near);
+    refusal_setf(why, "why",
+                 near ? "there is no key %.60s; did you mean %s?"
+                      : "there is no key %.60s; suanlid -n lists them",
+                 name, near);
     return e;
 }
 
@@ -221,8 +228,8 @@ static enum err check_whole(struct daemon_config *c, struct refusal *why)
     if (!c->host[0] && !c->unix_socket[0])
         return bad("listen", "listen", N_("neither listen nor unix_socket is set"), why);
     if (c->host[0] && !c->tls_cert[0] && !str_starts(c->host, "127.") && !str_eq(c->host, "::1"))
-        return bad("listen", "listen", N_("an address that is not loopback needs tls_cert and tls_key"),
-                   why);
+        return bad("listen", "listen",
+                   N_("an address that is not loopback needs tls_cert and tls_key"), why);
     if (!c->store[0])
         return bad("store", "store", N_("it must be set"), why);
     return ERR_OK;

@@ -27,7 +27,9 @@ static void take_answer(void *user, const struct core_reply *r)
 
 static struct core_request request(const char *op, struct answer *a, const struct core_now *now)
 {
-    struct core_request r = {.boot_ms = now->boot_ms, .reply = take_answer, .reply_user = a,
+    struct core_request r = {.boot_ms = now->boot_ms,
+                             .reply = take_answer,
+                             .reply_user = a,
                              .who = {.is_operator = true}};
 
     for (size_t i = 0; i < op_row_count; i++)

@@ -1,5 +1,6 @@
 /* prices.h: the first prices, from a file: lines "SKU PRICE UNIT" such as "gpu.RTX 4090 1.98 hour";
- * '#' starts a comment. Through the core, so they are checked, versioned and audited like any other. */
+ * '#' starts a comment. Through the core, so they are checked, versioned and audited like any
+ * other. */
 #pragma once
 
 #include "app/core.h"

@@ -257,11 +257,12 @@ static void answer_metrics(struct call *c, struct store *store)
         return;
     }
     const struct http_server *front = atomic_load(&s->http);
-    struct metrics_http http = {
-        .requests = atomic_load(&s->requests), .refused = atomic_load(&s->refused),
-        .streams = atomic_load(&s->streams),
-        .connections = front ? (int64_t)http_connections(front) : 0,
-        .inbox = (int64_t)queue_len(s->inbox), .inbox_max = s->config.inbox_max};
+    struct metrics_http http = {.requests = atomic_load(&s->requests),
+                                .refused = atomic_load(&s->refused),
+                                .streams = atomic_load(&s->streams),
+                                .connections = front ? (int64_t)http_connections(front) : 0,
+                                .inbox = (int64_t)queue_len(s->inbox),
+                                .inbox_max = s->config.inbox_max};
     strbuf_init(&out, METRICS_MAX);
     if (metrics_write(s->core, store, &http, now.wall_ms, &out) != ERR_OK) {
         (void)store_refuse(store, &why);

@@ -18,19 +18,19 @@
 
 struct serve {
     struct daemon_config config;
-    struct store *store; /* owned; the core thread's while it runs */
-    struct core *core;   /* owned; the same */
-    struct http_server *_Atomic http; /* requests may come before http_start has returned it */
+    struct store *store;                 /* owned; the core thread's while it runs */
+    struct core *core;                   /* owned; the same */
+    struct http_server *_Atomic http;    /* requests may come before http_start has returned it */
     struct queue *inbox, *reads, *feeds; /* of struct call, struct call, struct stream */
     pthread_t core_thread, feed_thread, readers[READERS_MAX];
     int reader_count;
     bool core_runs, feed_runs;
     struct login_gate *gate; /* core thread */
     char boot[BOOT_ID_SIZE];
-    enum lang lang; /* of those who name none */
+    enum lang lang;         /* of those who name none */
     char *openapi, *errors; /* owned; made once */
-    utime_t started_ms; /* wall */
-    bool recovering; /* core thread */
+    utime_t started_ms;     /* wall */
+    bool recovering;        /* core thread */
     atomic_bool recovery_told, failed;
     _Atomic int64_t core_beat_ms; /* boot clock of the last batch */
     _Atomic int64_t requests, refused, streams;
@@ -40,9 +40,9 @@ struct serve {
 struct call {
     struct serve *s;
     struct http_exchange *x; /* NULL: only its token was used */
-    struct route route;     /* row NULL: /metrics */
-    json_t *body, *query;   /* owned */
-    struct refusal why;     /* what is wrong with the arguments; told after authn */
+    struct route route;      /* row NULL: /metrics */
+    json_t *body, *query;    /* owned */
+    struct refusal why;      /* what is wrong with the arguments; told after authn */
     struct credentials cred;
     enum lang lang;
     char idem_key[TEXT_SIZE], request_id[ID_SIZE], peer[64];

@@ -149,7 +149,8 @@ static enum err save_code(struct store *store, const struct daemon_config *c, co
     a.user = u.id;
     CHECK(str_copy(a.actor, sizeof(a.actor), "suanlid") &&
           str_copy(a.action, sizeof(a.action), "admin_code") &&
-          str_copy(a.object, sizeof(a.object), ADMIN) && str_copy(a.result, sizeof(a.result), "ok"));
+          str_copy(a.object, sizeof(a.object), ADMIN) &&
+          str_copy(a.result, sizeof(a.result), "ok"));
     return store_audit_add(store, &a);
 }
 

@@ -1,11 +1,12 @@
-/* setup.h: what happens to a store beside serving it: its lock, the first operator, restoring a copy. */
+/* setup.h: what happens to a store beside serving it: its lock, the first operator, restoring a
+ * copy. */
 #pragma once
 
 #include "daemon/config.h"
 #include "store/store.h"
 
-/* Takes STORE.lock for the life of the process, so that a second daemon refuses. ret_fd: owned, keep
- * it open. ERR_IN_USE {what, name, by}: by tells which process holds it since when. */
+/* Takes STORE.lock for the life of the process, so that a second daemon refuses. ret_fd: owned,
+ * keep it open. ERR_IN_USE {what, name, by}: by tells which process holds it since when. */
 enum err setup_lock(const struct daemon_config *c, int *ret_fd, struct refusal *why);
 /* Opens for writing and brings the schema up to date. The lock is held. */
 enum err setup_store(const struct daemon_config *c, struct store **ret_s, struct refusal *why);

@@ -518,14 +518,15 @@ static void library_log(void *user UNUSED, const char *fmt, va_list ap)
 static struct MHD_Daemon *start_daemon(struct http_server *s, int fd, bool tls)
 {
     const struct http_config *c = &s->config;
-    unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem more[4] = {{MHD_OPTION_END, 0, NULL}};
 
     if (tls) {
         flags |= MHD_USE_TLS;
-        more[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)c->cert_pem};
-        more[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)c->key_pem};
+        more[0] =
+            (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)c->cert_pem};
+        more[1] =
+            (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)c->key_pem};
         more[2] = (struct MHD_OptionItem){
             MHD_OPTION_HTTPS_PRIORITIES, 0,
             (void *)(uintptr_t) "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"};

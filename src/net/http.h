@@ -36,9 +36,9 @@ typedef char *http_refuser(void *user, const struct http_request *r, int status,
 typedef size_t http_body_max(void *user, const char *method, const char *path);
 
 struct http_config {
-    const char *host;             /* numeric address; NULL: no TCP */
-    uint16_t port;                /* 0: chosen by the kernel, see http_port() */
-    const char *unix_path;        /* NULL: no Unix socket; a stale one is replaced */
+    const char *host;               /* numeric address; NULL: no TCP */
+    uint16_t port;                  /* 0: chosen by the kernel, see http_port() */
+    const char *unix_path;          /* NULL: no Unix socket; a stale one is replaced */
     const char *cert_pem, *key_pem; /* NULL: plain, allowed on loopback only */
     unsigned threads, connections_max;
     int64_t request_ms_max; /* from the first byte to the last of a request */
@@ -53,7 +53,8 @@ struct http_header {
     const char *name, *value; /* copied */
 };
 
-/* ERR_SYSTEM (call, why), ERR_VALIDATION (plain TCP on an address that is not loopback, bad TLS). */
+/* ERR_SYSTEM (call, why), ERR_VALIDATION (plain TCP on an address that is not loopback, bad TLS).
+ */
 enum err http_start(const struct http_config *config, struct http_server **ret_s,
                     struct refusal *why);
 uint16_t http_port(const struct http_server *s);
