@@ -121,6 +121,7 @@ static void guest_fill(struct agent *a, struct lease_row *l, const struct priv_r
     if (l->step != rep->guest.step)
         a->soft = true;
     l->step = rep->guest.step;
+    memcpy(l->step_us, rep->guest.step_us, sizeof(l->step_us));
     if (before != l->guest && l->phase == REC_STARTED)
         a->soft = true;
     if (rep->guest.host_key[0] != '\0')

@@ -49,7 +49,7 @@ struct lease_row {
     struct priv_deadline guard;
     enum err fail;
     struct refusal fail_why;
-    uint32_t step;
+    uint32_t step, step_us[GUEST_STEP_COUNT];
     utime_t taken_at, seen_at, asked_at, clean_at;
     bool adopted; /* found running without a record: proven from now on only */
     enum rec_want asked;

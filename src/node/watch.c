@@ -270,7 +270,12 @@ void watch_begin(struct agent *a, struct lease_row *l)
     firstboot_report(a, l);
     book_lease_save(&a->book, l);
     a->urgent = true;
-    log_info("lease=%s epoch=%" PRId64 " reachable", l->want.lease.s, l->epoch);
+    const uint32_t *us = l->step_us;
+    log_info("lease=%s epoch=%" PRId64 " reachable taken_ms=%" PRId64 " ready_ms=%" PRId64
+             " disk_us=%u image_us=%u network_us=%u runtime_us=%u ssh_us=%u",
+             l->want.lease.s, l->epoch, l->taken_at, l->ready, us[GUEST_STEP_DISK],
+             us[GUEST_STEP_IMAGE], us[GUEST_STEP_NETWORK], us[GUEST_STEP_RUNTIME],
+             us[GUEST_STEP_SSH]);
 }
 
 void watch_end(struct agent *a, struct lease_row *l, utime_t now)
