@@ -12,6 +12,7 @@
 #include "domain/node.h"
 
 #define SLICES_MAX 256
+#define SLICES_FULL 200 /* a report takes so many at most */
 #define LEASES_MAX 1024
 
 static int64_t get_i64(const json_t *o, const char *key, int64_t def)
@@ -246,15 +247,22 @@ static enum err take_image(struct report *r, const json_t *o)
 /* leases */
 
 /* The times of a lease that ended with an earlier boot are on that boot's clock. */
-static utime_t ledger_time(const struct report *r, const json_t *o, int64_t boot_ms)
+/* A moment of the node's on our clock: of this boot, or of the one that the lease names. */
+static enum err ledger_time(const struct report *r, const json_t *lease, int64_t boot_ms,
+                            utime_t *ret_t)
 {
-    const char *boot = get_str(o, "boot");
-    struct node_boot b;
+    const char *boot = get_str(lease, "boot");
+    struct node_boot b = r->boot;
+    enum err e = ERR_OK;
 
-    if (boot[0] && !str_eq(boot, r->boot.boot) &&
-        store_node_boot_get(r->op->store, r->node.id, boot, &b) == ERR_OK && b.anchor_ms)
-        return MIN(b.anchor_ms + boot_ms, r->op->now);
-    return MIN(r->boot.anchor_ms + boot_ms, r->op->now);
+    if (boot[0] && !str_eq(boot, b.boot))
+        e = store_node_boot_get(r->op->store, r->node.id, boot, &b);
+    if (e == ERR_NOT_FOUND || (e == ERR_OK && !b.anchor_ms)) {
+        *ret_t = r->op->now; /* never heard of: the books' own bounds decide */
+        return ERR_OK;
+    }
+    *ret_t = MIN(b.anchor_ms + boot_ms, r->op->now);
+    return e;
 }
 
 static bool lease_of(struct report *r, const json_t *o, struct lease *ret_l, enum err *ret_e)
@@ -290,6 +298,20 @@ static enum err idle_notice(struct report *r, const struct instance *i, const st
                       "{s:s,s:I}", "name", i->name, "idle_s", (json_int_t)now_s);
 }
 
+/* Cards that idle while others of the same lease work: named once, when they begin to. */
+static enum err idle_cards_notice(struct report *r, const json_t *o, const struct instance *i,
+                                  bool was)
+{
+    size_t n = json_array_size(json_object_get(o, "idle_cards"));
+
+    if (!n || was)
+        return ERR_OK;
+    return event_emit(r->op, i->project, i->id, "lease.idle_cards",
+                      N_("{count} of {all} cards of {name} are idle; a smaller shape would do."),
+                      "{s:s,s:i,s:i,s:O}", "name", i->name, "count", (int)n, "all",
+                      i->shape.gpu_count, "cards", json_object_get(o, "idle_cards"));
+}
+
 static enum err report_event(struct report *r, const struct instance *i,
                              const struct lease_fact *f, bool was_ok)
 {
@@ -306,8 +328,9 @@ static enum err take_fact(struct report *r, const json_t *o, const struct lease 
     const json_t *report = json_object_get(o, "report");
     CLEANUP(store_fact_fini) struct lease_fact f;
     enum err e = store_fact_get(r->op->store, l->id, &f);
-    bool was_ok = e == ERR_NOT_FOUND || f.report_ok;
+    bool was_ok = e == ERR_NOT_FOUND || f.report_ok, had_cards = e == ERR_NOT_FOUND || f.cards_ok;
     int64_t was_idle = f.idle_s;
+    bool were_idle = f.idle_cards > 0;
 
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
@@ -319,6 +342,8 @@ static enum err take_fact(struct report *r, const json_t *o, const struct lease 
     f.gpu_memory_peak_mib = get_i64(o, "gpu_memory_peak_mib", f.gpu_memory_peak_mib);
     f.idle_s = get_i64(o, "idle_s", 0);
     f.report_ok = get_bool(o, "report_ok", was_ok);
+    f.cards_ok = get_bool(o, "gpus_ok", true);
+    f.idle_cards = (int32_t)json_array_size(json_object_get(o, "idle_cards"));
     if (json_is_object(report)) {
         char *text = json_dumps(report, JSON_COMPACT);
 
@@ -329,6 +354,11 @@ static enum err take_fact(struct report *r, const json_t *o, const struct lease 
     f.said_at = r->op->now;
     TRY(store_fact_save(r->op->store, &f));
     TRY(report_event(r, i, &f, was_ok));
+    if (had_cards && !f.cards_ok)
+        TRY(event_emit(r->op, i->project, i->id, "instance.card_lost",
+                       N_("A card of {name} does not answer; it is not charged meanwhile."),
+                       "{s:s}", "name", i->name));
+    TRY(idle_cards_notice(r, o, i, were_idle));
     return idle_notice(r, i, l, was_idle, f.idle_s);
 }
 
@@ -345,7 +375,7 @@ static enum err take_ready(struct report *r, const json_t *o, struct lease *l)
     TRY(take_fact(r, o, l, &i));
     if (ready < 0)
         return ERR_OK;
-    ev.at = ledger_time(r, o, ready);
+    TRY(ledger_time(r, o, ready, &ev.at));
     TRY(life_lease(r->op, l, &ev, NULL));
     return str_eq(get_str(o, "state"), "running") ? life_lease_alive(r->op, l) : ERR_OK;
 }
@@ -387,7 +417,9 @@ static enum err take_end(struct report *r, const json_t *o, struct lease *l)
 
     if (!str_eq(get_str(o, "state"), "ended"))
         return ERR_OK;
-    ev.at = ended < 0 ? r->op->now : ledger_time(r, o, ended);
+    ev.at = r->op->now;
+    if (ended >= 0)
+        TRY(ledger_time(r, o, ended, &ev.at));
     ev.reason = end_of(o, l);
     ev.exit_code = (int32_t)get_i64(o, "exit_code", 0);
     take_error(o, &why);
@@ -494,6 +526,13 @@ static enum err take_slices(struct report *r)
     return store_node_boot_save(r->op->store, &b);
 }
 
+/* The node still has evidence that did not fit into this report; it sends the oldest first. */
+static bool evidence_to_come(const struct report *r)
+{
+    return get_str(r->body, "slices_boot")[0] ||
+           json_array_size(json_object_get(r->body, "slices")) >= SLICES_FULL;
+}
+
 static enum err take_evidence(struct report *r UNUSED, const json_t *o UNUSED, struct lease *l)
 {
     utime_t until;
@@ -577,7 +616,8 @@ enum err op_node_sync(struct op *op)
     TRY(each_lease(r, take_ready));
     TRY(take_slices(r));
     TRY(each_lease(r, take_evidence));
-    TRY(each_lease(r, take_end));
+    if (!evidence_to_come(r)) /* what is settled takes no more of it */
+        TRY(each_lease(r, take_end));
     TRY(take_unknown(r));
     return each_item(r, "logs", take_log);
 }

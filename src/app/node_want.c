@@ -88,6 +88,26 @@ static void write_bounds(struct op *op, const struct lease *l)
     json_str(&op->out, "reason", l->reason == END_NONE ? NULL : end_reason_name(l->reason));
 }
 
+/* The cards, and what is paid for: the first-boot report compares. */
+static enum err write_cards(struct op *op, const struct lease *l)
+{
+    struct node *n = mem_alloc(sizeof(*n));
+    AUTO_FREE struct node *owned UNUSED = n;
+
+    json_array_begin(&op->out, "gpus");
+    for (int32_t k = 0; k < l->gpu_count; k++)
+        json_str(&op->out, NULL, l->gpus[k]);
+    json_array_finish(&op->out);
+    if (!l->gpu_count)
+        return ERR_OK;
+    TRY(store_node_get(op->store, l->node, n));
+    for (int32_t k = 0; k < n->gpu_count; k++) {
+        if (str_eq(n->gpus[k].uuid, l->gpus[0]))
+            json_i64(&op->out, "gpu_memory_mib", n->gpus[k].memory_mib);
+    }
+    return ERR_OK;
+}
+
 static enum err write_lease(struct op *op, const struct lease *l, const struct outbox_list *box)
 {
     struct instance i;
@@ -104,10 +124,7 @@ static enum err write_lease(struct op *op, const struct lease *l, const struct o
     json_i64(&op->out, "cpu_milli", l->cpu_milli);
     json_i64(&op->out, "memory_mib", l->memory_mib);
     json_i64(&op->out, "pids_max", PIDS_MAX_DEFAULT);
-    json_array_begin(&op->out, "gpus");
-    for (int32_t n = 0; n < l->gpu_count; n++)
-        json_str(&op->out, NULL, l->gpus[n]);
-    json_array_finish(&op->out);
+    TRY(write_cards(op, l));
     json_str(&op->out, "gpu_model", l->gpu_count > 0 ? i.shape.gpu_model : NULL);
     TRY(write_disks(op, &i));
     TRY(write_spec(op, &i));

@@ -104,8 +104,8 @@ enum err store_fact_get(struct store *s, struct id lease, struct lease_fact *ret
 {
     struct sql q = sql_open(s,
                             "SELECT step, step_count, detail, disk_used_mib, memory_peak_mib, "
-                            "gpu_memory_peak_mib, idle_s, report_ok, report, said_at "
-                            "FROM lease_fact WHERE lease=?",
+                            "gpu_memory_peak_mib, idle_s, report_ok, report, said_at, "
+                            "idle_cards, cards_ok FROM lease_fact WHERE lease=?",
                             "t", lease.s);
     bool found = sql_next(&q);
 
@@ -121,6 +121,8 @@ enum err store_fact_get(struct store *s, struct id lease, struct lease_fact *ret
         ret_f->report_ok = sql_i64(&q, 7) != 0;
         ret_f->report = sql_text(&q, 8)[0] ? mem_strdup(sql_text(&q, 8)) : NULL;
         ret_f->said_at = sql_i64(&q, 9);
+        ret_f->idle_cards = (int32_t)sql_i64(&q, 10);
+        ret_f->cards_ok = sql_i64(&q, 11) != 0;
     }
     TRY(sql_close(&q));
     return found ? ERR_OK : ERR_NOT_FOUND;
@@ -131,15 +133,18 @@ enum err store_fact_save(struct store *s, const struct lease_fact *f)
     return sql_run(
         s,
         "INSERT INTO lease_fact(lease, step, step_count, detail, disk_used_mib, memory_peak_mib, "
-        "gpu_memory_peak_mib, idle_s, report_ok, report, said_at) VALUES(?,?,?,?,?,?,?,?,?,?,?) "
+        "gpu_memory_peak_mib, idle_s, report_ok, report, said_at, idle_cards, cards_ok) "
+        "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?) "
         "ON CONFLICT(lease) DO UPDATE SET step=excluded.step, step_count=excluded.step_count, "
         "detail=excluded.detail, disk_used_mib=excluded.disk_used_mib, "
         "memory_peak_mib=excluded.memory_peak_mib, "
         "gpu_memory_peak_mib=excluded.gpu_memory_peak_mib, idle_s=excluded.idle_s, "
-        "report_ok=excluded.report_ok, report=excluded.report, said_at=excluded.said_at",
-        "tiitiiiiiti", f->lease.s, (int64_t)f->step, (int64_t)f->step_count, f->detail,
+        "report_ok=excluded.report_ok, report=excluded.report, said_at=excluded.said_at, "
+        "idle_cards=excluded.idle_cards, cards_ok=excluded.cards_ok",
+        "tiitiiiiitiii", f->lease.s, (int64_t)f->step, (int64_t)f->step_count, f->detail,
         f->disk_used_mib, f->memory_peak_mib, f->gpu_memory_peak_mib, f->idle_s,
-        (int64_t)f->report_ok, f->report, f->said_at);
+        (int64_t)f->report_ok, f->report, f->said_at, (int64_t)f->idle_cards,
+        (int64_t)f->cards_ok);
 }
 
 void store_fact_fini(struct lease_fact *f)

@@ -230,7 +230,8 @@ struct lease_fact { /* what its node last said about it */
     int32_t step, step_count;
     char detail[TEXT_SIZE];
     int64_t disk_used_mib, memory_peak_mib, gpu_memory_peak_mib, idle_s;
-    bool report_ok;
+    int32_t idle_cards; /* of a lease that does work on others */
+    bool cards_ok, report_ok;
     char *report; /* owned; JSON or NULL */
     utime_t said_at;
 };

@@ -97,7 +97,8 @@ CREATE TABLE lease_fact(
   lease TEXT PRIMARY KEY REFERENCES lease, step INTEGER NOT NULL, step_count INTEGER NOT NULL,
   detail TEXT NOT NULL, disk_used_mib INTEGER NOT NULL, memory_peak_mib INTEGER NOT NULL,
   gpu_memory_peak_mib INTEGER NOT NULL, idle_s INTEGER NOT NULL, report_ok INTEGER NOT NULL,
-  report TEXT, said_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  report TEXT, said_at INTEGER NOT NULL, idle_cards INTEGER NOT NULL,
+  cards_ok INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE lease_gap(
   lease TEXT NOT NULL REFERENCES lease, from_ms INTEGER NOT NULL, to_ms INTEGER NOT NULL,
   PRIMARY KEY(lease, from_ms)) STRICT, WITHOUT ROWID;
