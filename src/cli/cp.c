@@ -11,25 +11,6 @@
 #include "base/clock.h"
 #include "base/vec.h"
 
-/* One thing to copy, by its path below the source. */
-struct item {
-    char *path; /* owned; "" is the source itself */
-    int64_t size;
-    int mode;
-    bool folder;
-};
-struct item_list {
-    VEC(struct item) v;
-};
-
-struct copy {
-    struct cli *c;
-    struct remote r;
-    struct copy_total total;
-    struct item_list items;
-    const char *here, *there; /* borrowed */
-};
-
 static void items_fini(struct item_list *l)
 {
     VEC_FOREACH (i, &l->v)
@@ -37,7 +18,7 @@ static void items_fini(struct item_list *l)
     vec_fini(&l->v);
 }
 
-static int failed_here(struct copy *k, const char *call, const char *path)
+int copy_failed_here(struct copy *k, const char *call, const char *path)
 {
     struct refusal why;
 
@@ -46,7 +27,7 @@ static int failed_here(struct copy *k, const char *call, const char *path)
     return fail(k->c, &why);
 }
 
-static int failed_there(struct copy *k, int code, const char *path)
+int copy_failed_there(struct copy *k, int code, const char *path)
 {
     struct refusal why;
 
@@ -64,12 +45,12 @@ static int failed_there(struct copy *k, int code, const char *path)
 }
 
 /* Joins below; "" stays the folder itself. Owned by the caller. */
-static char *below(const char *base, const char *path)
+char *copy_below(const char *base, const char *path)
 {
     return *path ? path_join(base, path) : mem_strdup(base);
 }
 
-static void script_path(struct strbuf *s, const char *name, const char *path)
+void copy_script_path(struct strbuf *s, const char *name, const char *path)
 {
     strbuf_addf(s, "%s=", name);
     /* ~ is the home there; a relative path starts there anyway */
@@ -85,7 +66,7 @@ static int remote_state(struct copy *k, const char *path, int64_t prefix, int64_
 
     strbuf_init(&s, 1 << 16);
     strbuf_init(&out, 4096);
-    script_path(&s, "f", path);
+    copy_script_path(&s, "f", path);
     strbuf_add(&s,
                "[ -f \"$f\" ] || { echo -1; exit 0; }; n=$(wc -c <\"$f\") || exit 1; echo $n; ");
     if (prefix >= 0)
@@ -105,7 +86,7 @@ static int remote_state(struct copy *k, const char *path, int64_t prefix, int64_
     return 0;
 }
 
-static bool write_all(int fd, const char *data, size_t len)
+bool copy_write(int fd, const char *data, size_t len)
 {
     for (size_t done = 0; done < len;) {
         ssize_t n = write(fd, data + done, len - done);
@@ -125,14 +106,14 @@ static int upload_bytes(struct copy *k, int fd, const struct item *i, const char
     int64_t at = from;
 
     strbuf_init(&s, 1 << 16);
-    script_path(&s, "p", part);
+    copy_script_path(&s, "p", part);
     strbuf_addf(&s, "cat %s \"$p\"", from > 0 ? ">>" : ">");
     int pid = remote_start(&k->r, strbuf_str(&s), &in, NULL);
     if (pid < 0)
         return 255;
     while (at < i->size && !interrupted()) {
         ssize_t n = pread(fd, data, (size_t)MIN((int64_t)sizeof(data), i->size - at), at);
-        if (n <= 0 || !write_all(in, data, (size_t)n))
+        if (n <= 0 || !copy_write(in, data, (size_t)n))
             break;
         at += n;
         copy_progress(k->c, *i->path ? i->path : k->here, &k->total, n);
@@ -149,8 +130,8 @@ static int upload_name(struct copy *k, const struct item *i, const char *part, c
 
     strbuf_init(&s, 1 << 16);
     strbuf_init(&out, 4096);
-    script_path(&s, "p", part);
-    script_path(&s, "d", dst);
+    copy_script_path(&s, "p", part);
+    copy_script_path(&s, "d", dst);
     strbuf_addf(&s, "[ \"$(sha256sum <\"$p\" | cut -c1-64)\" = %s ] || { rm -f \"$p\"; exit 9; }; ",
                 hex);
     strbuf_addf(&s, "chmod %o \"$p\" && mv -f \"$p\" \"$d\"", (unsigned)i->mode & 0777);
@@ -159,19 +140,19 @@ static int upload_name(struct copy *k, const struct item *i, const char *part, c
 
 static int upload_file(struct copy *k, const struct item *i)
 {
-    AUTO_FREE char *src = below(k->here, i->path);
-    AUTO_FREE char *dst = below(k->there, i->path);
+    AUTO_FREE char *src = copy_below(k->here, i->path);
+    AUTO_FREE char *dst = copy_below(k->there, i->path);
     AUTO_STRBUF struct strbuf part = {0};
     char mine[CP_DIGEST_SIZE], theirs[CP_DIGEST_SIZE], whole[CP_DIGEST_SIZE];
     int64_t have;
     AUTO_CLOSE int fd = open(src, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
-        return failed_here(k, "open", src);
+        return copy_failed_here(k, "open", src);
     strbuf_init(&part, 8192);
     strbuf_addf(&part, "%s" CP_PART, dst);
     if (!digest_file(fd, -1, whole))
-        return interrupted() ? 130 : failed_here(k, "read", src);
+        return interrupted() ? 130 : copy_failed_here(k, "read", src);
     int e = remote_state(k, dst, -1, &have, theirs);
     if (!e && have == i->size && str_eq(whole, theirs)) {
         k->total.skipped++;
@@ -181,7 +162,7 @@ static int upload_file(struct copy *k, const struct item *i)
     if (!e)
         e = remote_state(k, strbuf_str(&part), i->size, &have, theirs);
     if (e)
-        return failed_there(k, e, dst);
+        return copy_failed_there(k, e, dst);
     bool keep = have > 0 && have <= i->size && digest_file(fd, have, mine) && str_eq(mine, theirs);
     have = keep ? have : 0;
     k->total.resumed += have;
@@ -190,27 +171,29 @@ static int upload_file(struct copy *k, const struct item *i)
     if (!e)
         e = upload_name(k, i, strbuf_str(&part), dst, whole);
     k->total.files += !e;
-    return e ? failed_there(k, e, dst) : 0;
+    return e ? copy_failed_there(k, e, dst) : 0;
 }
 
 static int list_here(struct copy *k, const char *path)
 {
-    AUTO_FREE char *full = below(k->here, path);
+    AUTO_FREE char *full = copy_below(k->here, path);
     struct stat st;
 
     if (*path ? lstat(full, &st) : stat(full, &st))
-        return failed_here(k, "stat", full);
+        return copy_failed_here(k, "stat", full);
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
         say(k->c, tr("left out (no file or folder): %s"), full);
         return 0;
     }
-    *vec_push(&k->items.v) = (struct item){mem_strdup(path), S_ISREG(st.st_mode) ? st.st_size : 0,
-                                           (int)(st.st_mode & 0777), S_ISDIR(st.st_mode)};
+    *vec_push(&k->items.v) = (struct item){.path = mem_strdup(path),
+                                           .size = S_ISREG(st.st_mode) ? st.st_size : 0,
+                                           .mode = (int)(st.st_mode & 0777),
+                                           .folder = S_ISDIR(st.st_mode)};
     k->total.size_all += S_ISREG(st.st_mode) ? st.st_size : 0;
     if (!S_ISDIR(st.st_mode))
         return 0;
     DIR *d = opendir(full);
-    int e = d ? 0 : failed_here(k, "open", full);
+    int e = d ? 0 : copy_failed_here(k, "open", full);
     for (struct dirent *entry; !e && d && (entry = readdir(d));) {
         if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, ".."))
             continue;
@@ -230,11 +213,11 @@ static int place_there(struct copy *k, char **ret_there)
 
     strbuf_init(&s, 1 << 16);
     strbuf_init(&out, 64);
-    script_path(&s, "d", *k->there ? k->there : ".");
+    copy_script_path(&s, "d", *k->there ? k->there : ".");
     strbuf_add(&s, "[ -d \"$d\" ] && echo d || echo n");
     int e = remote_output(&k->r, strbuf_str(&s), &out);
     if (e)
-        return failed_there(k, e, k->there);
+        return copy_failed_there(k, e, k->there);
     bool into = str_starts(strbuf_str(&out), "d") && !str_eq(name, ".") && !str_eq(name, "..");
     *ret_there =
         into ? path_join(*k->there ? k->there : ".", name) : mem_strdup(*k->there ? k->there : ".");
@@ -249,21 +232,13 @@ static int upload(struct copy *k)
     if (!e)
         e = place_there(k, &there);
     k->there = there;
+    if (!e)
+        e = batch_upload(k);
     VEC_FOREACH (i, &k->items.v) {
         if (e || interrupted())
             break;
-        if (!i->folder) {
+        if (!i->folder && !i->done)
             e = upload_file(k, i);
-            continue;
-        }
-        AUTO_STRBUF struct strbuf s = {0}, out = {0};
-        AUTO_FREE char *dst = below(there, i->path);
-        strbuf_init(&s, 1 << 16);
-        strbuf_init(&out, 64);
-        script_path(&s, "d", dst);
-        strbuf_add(&s, "mkdir -p \"$d\"");
-        int code = remote_output(&k->r, strbuf_str(&s), &out);
-        e = code ? failed_there(k, code, dst) : 0;
     }
     k->there = NULL;
     return interrupted() ? 130 : e;
@@ -324,7 +299,7 @@ static int list_there(struct copy *k)
 
     strbuf_init(&s, 1 << 16);
     strbuf_init(&out, 64 << 20);
-    script_path(&s, "s", *k->there ? k->there : ".");
+    copy_script_path(&s, "s", *k->there ? k->there : ".");
     strbuf_addf(&s, "if [ -d \"$s\" ]; then %s; elif [ -f \"$s\" ]; then %s; else exit 44; fi",
                 many, one);
     int e = remote_output(&k->r, strbuf_str(&s), &out);
@@ -336,9 +311,9 @@ static int list_there(struct copy *k)
         return fail(k->c, &why);
     }
     if (e || out.overflow)
-        return failed_there(k, e, k->there);
+        return copy_failed_there(k, e, k->there);
     return list_parse(k, strbuf_str(&out), strbuf_str(&out) + out.len)
-               ? failed_there(k, 1, k->there)
+               ? copy_failed_there(k, 1, k->there)
                : 0;
 }
 
@@ -352,7 +327,7 @@ static int download_bytes(struct copy *k, int fd, const struct item *i, const ch
     ssize_t n = 0;
 
     strbuf_init(&s, 1 << 16);
-    script_path(&s, "f", src);
+    copy_script_path(&s, "f", src);
     strbuf_addf(&s, "tail -c +%" PRId64 " \"$f\"", from + 1);
     int pid = remote_start(&k->r, strbuf_str(&s), NULL, &out);
     if (pid < 0)
@@ -373,8 +348,8 @@ static int download_bytes(struct copy *k, int fd, const struct item *i, const ch
 
 static int download_file(struct copy *k, const struct item *i)
 {
-    AUTO_FREE char *src = below(*k->there ? k->there : ".", i->path);
-    AUTO_FREE char *dst = below(k->here, i->path);
+    AUTO_FREE char *src = copy_below(*k->there ? k->there : ".", i->path);
+    AUTO_FREE char *dst = copy_below(k->here, i->path);
     AUTO_STRBUF struct strbuf part = {0};
     char mine[CP_DIGEST_SIZE], theirs[CP_DIGEST_SIZE];
     struct stat st;
@@ -385,11 +360,11 @@ static int download_file(struct copy *k, const struct item *i)
     AUTO_CLOSE int old = open(dst, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     AUTO_CLOSE int fd = open(strbuf_str(&part), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || fstat(fd, &st) != 0)
-        return failed_here(k, "create", strbuf_str(&part));
+        return copy_failed_here(k, "create", strbuf_str(&part));
     have = st.st_size <= i->size ? st.st_size : 0;
     int e = remote_state(k, src, -1, &size, theirs);
     if (e || size != i->size)
-        return failed_there(k, e ? e : 1, src);
+        return copy_failed_there(k, e ? e : 1, src);
     if (old >= 0 && digest_file(old, -1, mine) && str_eq(mine, theirs)) {
         k->total.skipped++;
         k->total.done_all += i->size;
@@ -403,18 +378,18 @@ static int download_file(struct copy *k, const struct item *i)
         have = !e && digest_file(fd, have, mine) && str_eq(mine, theirs) ? have : 0;
     }
     if (e || ftruncate(fd, have) != 0)
-        return failed_there(k, e ? e : 1, src);
+        return copy_failed_there(k, e ? e : 1, src);
     k->total.resumed += have;
     k->total.done_all += have;
     e = download_bytes(k, fd, i, src, have);
     if (e)
-        return failed_there(k, e, src);
+        return copy_failed_there(k, e, src);
     if (!digest_file(fd, -1, mine) || !str_eq(mine, whole)) {
         unlink(strbuf_str(&part));
-        return failed_there(k, 9, src);
+        return copy_failed_there(k, 9, src);
     }
     if (fchmod(fd, (mode_t)i->mode) != 0 || rename(strbuf_str(&part), dst) != 0)
-        return failed_here(k, "rename", dst);
+        return copy_failed_here(k, "rename", dst);
     k->total.files++;
     return 0;
 }
@@ -431,13 +406,17 @@ static int download(struct copy *k)
                                                                    : mem_strdup(k->here);
     k->here = here;
     VEC_FOREACH (i, &k->items.v) {
+        AUTO_FREE char *dst = copy_below(here, i->path);
+        if (!e && i->folder && mkdir(dst, (mode_t)i->mode | 0700) != 0 && errno != EEXIST)
+            e = copy_failed_here(k, "mkdir", dst);
+    }
+    if (!e)
+        batch_download(k);
+    VEC_FOREACH (i, &k->items.v) {
         if (e || interrupted())
             break;
-        AUTO_FREE char *dst = below(here, i->path);
-        if (!i->folder)
+        if (!i->folder && !i->done)
             e = download_file(k, i);
-        else if (mkdir(dst, (mode_t)i->mode | 0700) != 0 && errno != EEXIST)
-            e = failed_here(k, "mkdir", dst);
     }
     k->here = NULL;
     return interrupted() ? 130 : e;
@@ -503,7 +482,7 @@ int cmd_cp(struct cli *c, struct call *call)
     k.there = from ? from : to;
     e = remote_open(&k.r, c, a.json);
     if (e)
-        e = failed_there(&k, e, name);
+        e = copy_failed_there(&k, e, name);
     else
         e = from ? download(&k) : upload(&k);
     remote_close(&k.r);

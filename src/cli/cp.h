@@ -3,6 +3,7 @@
  * only when its bytes are a prefix of the source. */
 #pragma once
 
+#include "base/vec.h"
 #include "cli/cli.h"
 
 #define CP_PART ".suanli-part"
@@ -34,3 +35,33 @@ struct copy_total {
 void copy_progress(struct cli *c, const char *name, struct copy_total *t, int64_t more);
 /* SHA-256 of the first n bytes of a file (n < 0: all), as hex. */
 bool digest_file(int fd, int64_t n, char ret_hex[CP_DIGEST_SIZE]);
+
+/* One thing to copy, by its path below the source. */
+struct item {
+    char *path; /* owned; "" is the source itself */
+    int64_t size;
+    int mode;
+    bool folder, done;
+};
+struct item_list {
+    VEC(struct item) v;
+};
+struct copy {
+    struct cli *c;
+    struct remote r;
+    struct copy_total total;
+    struct item_list items;
+    const char *here, *there; /* borrowed: where the source lands */
+};
+/* Print why and return the exit code; code is that of the remote script. */
+int copy_failed_here(struct copy *k, const char *call, const char *path);
+int copy_failed_there(struct copy *k, int code, const char *path);
+char *copy_below(const char *base, const char *path); /* owned by the caller */
+/* "name='path'; " for a script; ~ is the home there. */
+void copy_script_path(struct strbuf *s, const char *name, const char *path);
+bool copy_write(int fd, const char *data, size_t len);
+
+/* cp_batch.c: folders at once, and small files that are new on the other side in one tar stream
+ * each way; what it did is marked done, the rest goes file by file. */
+int batch_upload(struct copy *k);
+void batch_download(struct copy *k);

@@ -112,6 +112,26 @@ def a_folder_goes_whole_and_a_second_copy_sends_nothing():
     r = run("cp", "work:" + AT("far/copy"), AT("again"))
     check(subprocess.run(["diff", "-r", AT("far/copy"), AT("again")]).returncode == 0, r.err)
 
+def many_small_files_go_fast_both_ways_and_a_changed_one_again():
+    for i in range(300):
+        write(AT(f"near/many/d{i % 7}/-f {i} 子.txt"), os.urandom(i * 7))
+    write(AT("near/many/" + "n" * 120 + "/long"), b"long name")
+    os.chmod(AT("near/many/d0/-f 0 子.txt"), 0o741)
+    start = time.time()
+    doc = json.loads(run("cp", AT("near/many"), "work:" + AT("far/many"), "--json").out)
+    check(doc["files"] == 301 and subprocess.run(["diff", "-r", AT("near/many"), AT("far/many")]).returncode == 0, doc)
+    check(os.stat(AT("far/many/d0/-f 0 子.txt")).st_mode & 0o777 == 0o741)
+    os.makedirs(AT("back"))
+    doc = json.loads(run("cp", "work:" + AT("far/many"), AT("back/many"), "--json").out)
+    check(doc["files"] == 301 and subprocess.run(["diff", "-r", AT("near/many"), AT("back/many")]).returncode == 0, doc)
+    check(time.time() - start < 30, time.time() - start)
+    for i in range(2, 300):
+        os.unlink(AT(f"far/many/d{i % 7}/-f {i} 子.txt"))
+    write(AT("far/many/d1/-f 1 子.txt"), b"changed")
+    doc = json.loads(run("cp", AT("near/many"), "work:" + AT("far"), "--json").out)
+    check(doc["files"] == 299 and doc["skipped_files"] == 2, doc)
+    check(subprocess.run(["diff", "-r", AT("near/many"), AT("far/many")]).returncode == 0)
+
 def what_a_broken_copy_left_is_used_when_it_is_a_prefix():
     write(AT("near/big"), BIG)
     write(AT("far/big.suanli-part"), BIG[:3000000])
@@ -159,6 +179,7 @@ def nothing_of_ours_is_left_behind():
 
 tests = [a_command_runs_and_its_exit_code_comes_back, a_wrong_host_key_is_refused_with_255,
          a_file_goes_there_and_comes_back_with_its_mode, a_folder_goes_whole_and_a_second_copy_sends_nothing,
+         many_small_files_go_fast_both_ways_and_a_changed_one_again,
          what_a_broken_copy_left_is_used_when_it_is_a_prefix, what_is_no_prefix_is_thrown_away,
          interrupted_copies_go_on_where_they_were, a_missing_source_is_not_found, nothing_of_ours_is_left_behind]
 bad = 0
