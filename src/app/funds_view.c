@@ -267,6 +267,29 @@ static enum err expire_holds(struct store *s, utime_t now, struct refusal *why)
     return e;
 }
 
+/* I4: the head of the journal's chain at the end of each day goes out with the events, so that a
+ * later change of the journal shows. */
+static enum err publish_head(struct store *s, utime_t now)
+{
+    char hash[2 * LEDGER_HASH_SIZE + 1], at[40];
+    struct event ev = {.at = now};
+    int64_t day, published;
+    enum err e = money_day_last(s, now / MS_PER_S / DAY_S, &day, hash);
+
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    TRY(store_meta_get_i64(s, "ledger.head_day", 0, &published));
+    if (day <= published)
+        return ERR_OK;
+    time_format(day * DAY_S * MS_PER_S, at, sizeof(at));
+    bool ok = str_copy(ev.kind, sizeof(ev.kind), "ledger.head") &&
+              str_copy(ev.text, sizeof(ev.text), N_("The journal ends {day} with {hash}.")) &&
+              str_printf(ev.data, sizeof(ev.data), "{\"day\":\"%.10s\",\"hash\":\"%s\"}", at, hash);
+    CHECK(ok);
+    TRY(store_event_add(s, &ev));
+    return store_meta_set_i64(s, "ledger.head_day", day);
+}
+
 enum err funds_tick(struct store *s, utime_t now, struct refusal *why)
 {
     struct id_list open = {0};
@@ -296,5 +319,5 @@ enum err funds_tick(struct store *s, utime_t now, struct refusal *why)
     }
     vec_fini(&open);
     vec_fini(&projects);
-    return e;
+    return e == ERR_OK ? publish_head(s, now) : e;
 }

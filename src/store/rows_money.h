@@ -48,6 +48,9 @@ enum err money_transfer_head(struct store *s, unsigned char ret_hash[LEDGER_HASH
 enum err money_transfer_list(struct store *s, struct transfer_list *ret_l); /* whole journal */
 /* Remembers the head as that of its day. */
 enum err money_day_save(struct store *s, int64_t day, const unsigned char hash[LEDGER_HASH_SIZE]);
+/* The last day before `before` that has a head; ERR_NOT_FOUND: none. hash in hex. */
+enum err money_day_last(struct store *s, int64_t before, int64_t *ret_day,
+                        char ret_hash[2 * LEDGER_HASH_SIZE + 1]);
 
 struct topup_row {
     char id[LEDGER_KEY_SIZE];

@@ -105,6 +105,23 @@ enum err money_day_save(struct store *s, int64_t day, const unsigned char hash[L
                    "ib", day, hash, (size_t)LEDGER_HASH_SIZE);
 }
 
+enum err money_day_last(struct store *s, int64_t before, int64_t *ret_day,
+                        char ret_hash[2 * LEDGER_HASH_SIZE + 1])
+{
+    struct sql q = sql_open(s,
+                            "SELECT day, lower(hex(hash)) FROM ledger_day WHERE day<? "
+                            "ORDER BY day DESC LIMIT 1",
+                            "i", before);
+    enum err e = ERR_NOT_FOUND;
+
+    if (sql_next(&q)) {
+        *ret_day = sql_i64(&q, 0);
+        e = load_text(&q, 1, ret_hash, 2 * LEDGER_HASH_SIZE + 1) ? ERR_OK : ERR_STORE;
+    }
+    TRY(sql_close(&q));
+    return e;
+}
+
 #define SLICE_COLS                                                                                 \
     "node, boot, seq, lease, epoch, running, gpus_ok, t0_ms, t1_ms, done, received_ms, cpu_us, "   \
     "memory_bytes, rx_bytes, tx_bytes, disk_used_mib, gpu_util_pct, gpu_memory_mib, payload"

@@ -479,6 +479,23 @@ static void test_alerts(void **state)
     vec_fini(&events);
 }
 
+static void test_head(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(100);
+    struct event_list events = {0};
+    struct refusal why;
+
+    ok(funds_tick(s, T0 + S, &why)); /* the day is not over */
+    ok(funds_tick(s, T0 + 86400 * S, &why));
+    ok(funds_tick(s, T0 + 86460 * S, &why));
+    ok(store_event_list(s, id_of(""), id_of(""), 0, 10, &events));
+    assert_int_equal(events.len, 1);
+    assert_string_equal(events.at[0].kind, "ledger.head");
+    assert_non_null(strstr(events.at[0].data, "2026-03-01"));
+    vec_fini(&events);
+}
+
 static void test_check_finds(void **state)
 {
     (void)state;
@@ -525,6 +542,7 @@ int main(void)
         {"a hold nobody speaks for is settled by evidence", test_expired_hold, 0, 0, 0},
         {"growing a disk in a term is held for or refused", test_grow, 0, 0, 0},
         {"a low balance is told once a level", test_alerts, 0, 0, 0},
+        {"the head of the journal is published once a day", test_head, 0, 0, 0},
         {"the check finds an orphan hold and a wrong balance", test_check_finds, 0, 0, 0},
     };
 
