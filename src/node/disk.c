@@ -128,6 +128,20 @@ enum err disk_pool(const struct node_paths *p, int64_t *ret_mib, int64_t *ret_fr
     return ERR_OK;
 }
 
+/* Held from looking at what is left until it is taken; other processes create disks too. */
+static enum err pool_lock(const struct node_paths *p, int *ret_fd, struct refusal *why)
+{
+    AUTO_CLOSE int fd = open(p->disks, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return sys_fail(why, "lock of the pool");
+    while (flock(fd, LOCK_EX) != 0)
+        if (errno != EINTR)
+            return sys_fail(why, "lock of the pool");
+    *ret_fd = TAKE_FD(fd);
+    return ERR_OK;
+}
+
 static enum err pool_take(const struct node_paths *p, int64_t mib, struct refusal *why)
 {
     int64_t total, left;
@@ -231,10 +245,14 @@ static enum err disk_create(const struct node_paths *p, struct id disk, int64_t 
 {
     char path[PATH_MAX], temp[PATH_MAX];
     AUTO_CLOSE int from = -1;
+    AUTO_CLOSE int pool = -1;
 
     TRY(disk_path(p, disk, "img", path, why));
     TRY(disk_path(p, disk, "new", temp, why));
     TRY(pool_check(p, why));
+    TRY(pool_lock(p, &pool, why));
+    if (access(path, F_OK) == 0)
+        return ERR_OK;
     TRY(pool_take(p, size_mib, why));
     TRY(template_open(p, size_mib, &from, why));
     AUTO_CLOSE int to = open(temp, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -266,6 +284,8 @@ static enum err disk_grow(const struct node_paths *p, struct id disk, int fd, in
         return sys_refuse(why, ERR_UNSUPPORTED, "what", "growing a disk in use", "why",
                           "this kernel grows only detached disks: stop the instance first", NULL);
     if (st.st_size < want) {
+        AUTO_CLOSE int pool = -1;
+        TRY(pool_lock(p, &pool, why));
         TRY(pool_take(p, (want - st.st_size + MIB - 1) / MIB, why));
         if (ftruncate(fd, want) != 0 || fsync(fd) != 0)
             return sys_fail(why, "growing the image");

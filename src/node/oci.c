@@ -173,7 +173,7 @@ static enum err space_fail(struct refusal *why, int64_t need)
     return sys_refuse(why, ERR_NO_SPACE, "where", "the image store", "need", text, NULL);
 }
 
-/* One layer: uncompressed, scanned, hashed and laid down in one pass. */
+/* One layer: uncompressed, scanned, hashed and laid down in one pass; out -1: only scanned. */
 static enum err layer_copy(struct tar_scan *scan, int in, int out, int64_t space,
                            unsigned char hash[crypto_hash_sha256_BYTES], struct refusal *why)
 {
@@ -190,6 +190,8 @@ static enum err layer_copy(struct tar_scan *scan, int in, int out, int64_t space
         if (n == 0)
             break;
         TRY(tar_feed(scan, buf, (size_t)n, why));
+        if (out < 0)
+            continue;
         crypto_hash_sha256_update(&state, (const unsigned char *)buf, (size_t)n);
         /* Three times: the archive, the tree, the image. */
         if (scan->bytes > space / 3)
@@ -209,22 +211,40 @@ static void digest_text(const unsigned char hash[crypto_hash_sha256_BYTES],
     sodium_bin2hex(digest + 7, PRIV_DIGEST_SIZE - 7, hash, crypto_hash_sha256_BYTES);
 }
 
+/* Where umoci finds the layer: a fresh file, or, when the blob is the plain archive itself, a link.
+ */
+static enum err layer_place(const struct oci_image *im, size_t i, bool same, int *ret_fd,
+                            struct refusal *why)
+{
+    char path[PATH_MAX], blob[PATH_MAX];
+
+    str_printf(path, sizeof(path), "/work/oci/blobs/sha256/%s", im->diff_ids[i] + 7);
+    str_printf(blob, sizeof(blob), "/layout/blobs/sha256/%s", im->diff_ids[i] + 7);
+    unlink(path);
+    if (same)
+        return symlink(blob, path) == 0 ? ERR_OK : sys_fail(why, "layer");
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return sys_fail(why, "layer");
+    *ret_fd = fd;
+    return ERR_OK;
+}
+
 static enum err layer_take(struct oci_image *im, size_t i, struct tar_scan *scan, int64_t space,
                            struct refusal *why)
 {
     unsigned char hash[crypto_hash_sha256_BYTES];
-    char path[PATH_MAX], got[PRIV_DIGEST_SIZE];
+    char got[PRIV_DIGEST_SIZE];
     AUTO_CLOSE int blob = -1;
+    AUTO_CLOSE int out = -1;
     pid_t pid = 0;
     int64_t before = scan->bytes, size;
     int status = 0;
 
     TRY(blob_open(im->layers[i], &blob, &size, why));
-    str_printf(path, sizeof(path), "/work/oci/blobs/sha256/%s", im->diff_ids[i] + 7);
-    AUTO_CLOSE int out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (out < 0)
-        return sys_fail(why, "layer");
     const char *const *argv = unpacker_of(blob);
+    bool same = !argv && str_eq(im->layers[i], im->diff_ids[i]);
+    TRY(layer_place(im, i, same, &out, why));
     AUTO_CLOSE int in = argv ? stream_start(blob, argv, &pid) : dup(blob);
     if (in < 0)
         return sys_fail(why, "unpacker of a layer");
@@ -240,6 +260,8 @@ static enum err layer_take(struct oci_image *im, size_t i, struct tar_scan *scan
     if (status != 0)
         return malformed(why, "a layer cannot be uncompressed");
     im->tar_bytes[i] = scan->bytes - before;
+    if (same)
+        return ERR_OK;
     digest_text(hash, got);
     if (!str_eq(got, im->diff_ids[i]))
         return sys_refuse(why, ERR_IMAGE_DIGEST, "got", got, "want", im->diff_ids[i], NULL);
