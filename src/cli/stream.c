@@ -125,6 +125,9 @@ static CURLcode stream_once(struct cli *c, struct stream *s, const char *path, s
     curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, on_stream);
     curl_easy_setopt(s->curl, CURLOPT_WRITEDATA, s);
+    /* a live stream says something every 15 s; silence means the connection is dead */
+    curl_easy_setopt(s->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(s->curl, CURLOPT_LOW_SPEED_TIME, 60L);
     CURLcode code = curl_easy_perform(s->curl);
     curl_slist_free_all(headers);
     curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &s->a->status);

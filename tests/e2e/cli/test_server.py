@@ -69,6 +69,17 @@ r = run("rent", "--gpu", "4090", "--count", "2", "--for", "1h")
 t.ok(r.rc == 6 and "[capacity_none]" in r.err and "try:" in r.err, "no capacity is 6, with what would fit", r)
 r = run("show", "wrok")
 t.ok(r.rc == 3 and "work" in r.err, "an unknown name is 3; the near one is named", r)
+node.say(show["lease"], b"epoch 1\nepoch 2\n")
+t.ok(wait(lambda: run("logs", "work").out == "epoch 1\nepoch 2\n"), "logs show what the guest's command said")
+p = subprocess.Popen([SUANLI, "logs", "-f", "work"], env={"PATH": os.environ["PATH"], "HOME": home, "SUANLI_PROFILE": "alice"},
+                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+got = os.read(p.stdout.fileno(), 4096)
+node.say(show["lease"], b"epoch 3\n")
+end = time.monotonic() + 10
+while b"epoch 3" not in got and time.monotonic() < end:
+    got += os.read(p.stdout.fileno(), 4096)
+p.send_signal(2)
+t.ok(p.wait(10) == 130 and got == b"epoch 1\nepoch 2\nepoch 3\n", "logs -f goes on as it grows; Ctrl-C is 130", got)
 r = run("extend", "work", "2h")
 t.ok(r.rc == 0 and "work ends" in r.out, "extend moves the end", r)
 r = run("port", "open", "work", "8888")
