@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "node/conntrack.h"
 #include "node/nftset.h"
 #include "node/sys.h"
 
@@ -215,6 +216,8 @@ struct port_plan {
     uint16_t taken; /* a wanted host port that is another address's; 0: none */
     struct nftset_elem change[NFTSET_CHANGES_MAX];
     size_t change_count;
+    struct priv_port gone[PRIV_PORTS_MAX * 2];
+    size_t gone_count;
 };
 
 static void plan_one(void *user, uint32_t address, const struct priv_port *have)
@@ -231,8 +234,10 @@ static void plan_one(void *user, uint32_t address, const struct priv_port *have)
         else if (w->guest == have->guest)
             same = plan->there[i] = true;
     }
-    if (address == plan->address && !same && plan->change_count < PRIV_PORTS_MAX * 2)
+    if (address == plan->address && !same && plan->gone_count < ARRAY_LEN(plan->gone)) {
         plan->change[plan->change_count++] = port_elem(address, have, true);
+        plan->gone[plan->gone_count++] = *have;
+    }
 }
 
 /* A port that a program of this machine listens on must not be taken from it. */
@@ -273,7 +278,12 @@ enum err firewall_ports_set(const struct node_net *n, uint32_t address,
     }
     AUTO_CLOSE int fd = nl_open(NETLINK_NETFILTER);
     int error = nftset_change(fd, &map, plan.change, plan.change_count);
-    return error ? elems_fail(why, error) : ERR_OK;
+    if (error)
+        return elems_fail(why, error);
+    /* What is no longer published ends now, not when its last connection does. */
+    for (size_t i = 0; i < plan.gone_count; i++)
+        (void)!conntrack_forget(address, plan.gone[i].guest, plan.gone[i].host);
+    return ERR_OK;
 }
 
 void firewall_fini(const struct node_net *n)

@@ -194,7 +194,7 @@ static enum err result_keep(const struct node_paths *p, const char *digest, int 
     char json[PATH_MAX], image[PATH_MAX], text[IMAGE_CONFIG_MAX];
     AUTO_CLOSE int config = -1;
     AUTO_CLOSE int erofs = -1;
-    int64_t config_size, erofs_size;
+    int64_t config_size = 0, erofs_size = 0;
 
     TRY(image_path(p, digest, "json", json, why));
     TRY(image_path(p, digest, "erofs", image, why));

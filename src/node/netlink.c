@@ -68,6 +68,25 @@ void nl_nest_close(struct nl_msg *m, size_t at)
     memcpy(m->buf + at, &len, sizeof(len));
 }
 
+const char *nl_find(const char *p, size_t size, uint16_t type, size_t *ret_size)
+{
+    struct nlattr a;
+
+    while (size >= NLA_HDRLEN) {
+        memcpy(&a, p, sizeof(a));
+        if (a.nla_len < NLA_HDRLEN || a.nla_len > size)
+            return NULL;
+        if ((a.nla_type & NLA_TYPE_MASK) == type) {
+            *ret_size = a.nla_len - NLA_HDRLEN;
+            return p + NLA_HDRLEN;
+        }
+        size_t step = MIN((size_t)NLA_ALIGN(a.nla_len), size);
+        p += step;
+        size -= step;
+    }
+    return NULL;
+}
+
 int nl_open(int protocol)
 {
     return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);

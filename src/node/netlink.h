@@ -14,6 +14,8 @@ void nl_begin(struct nl_msg *m, uint16_t type, uint16_t flags, const void *body,
 void nl_attr(struct nl_msg *m, uint16_t type, const void *data, size_t size);
 size_t nl_nest(struct nl_msg *m, uint16_t type);
 void nl_nest_close(struct nl_msg *m, size_t at);
+/* The content of the first attribute of this type in p; NULL when there is none. */
+const char *nl_find(const char *p, size_t size, uint16_t type, size_t *ret_size);
 
 /* protocol: NETLINK_ROUTE or NETLINK_NETFILTER; -1 with errno. */
 int nl_open(int protocol);

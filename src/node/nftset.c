@@ -73,33 +73,13 @@ struct elem_walk {
     void *user; /* borrowed */
 };
 
-/* The first attribute of this type in p; NULL when there is none. */
-static const char *attr_find(const char *p, size_t size, uint16_t type, size_t *ret_size)
-{
-    struct nlattr a;
-
-    while (size >= NLA_HDRLEN) {
-        memcpy(&a, p, sizeof(a));
-        if (a.nla_len < NLA_HDRLEN || a.nla_len > size)
-            return NULL;
-        if ((a.nla_type & NLA_TYPE_MASK) == type) {
-            *ret_size = a.nla_len - NLA_HDRLEN;
-            return p + NLA_HDRLEN;
-        }
-        size_t step = MIN((size_t)NLA_ALIGN(a.nla_len), size);
-        p += step;
-        size -= step;
-    }
-    return NULL;
-}
-
 static uint8_t value_copy(const char *p, size_t size, uint16_t type, uint8_t *dst)
 {
     size_t n;
 
-    p = attr_find(p, size, type, &n);
+    p = nl_find(p, size, type, &n);
     if (p)
-        p = attr_find(p, n, NFTA_DATA_VALUE, &n);
+        p = nl_find(p, n, NFTA_DATA_VALUE, &n);
     if (!p || n > NFTSET_KEY_MAX)
         return 0;
     memcpy(dst, p, n);
@@ -114,8 +94,7 @@ static void walk_one(void *user, const void *msg, size_t size)
 
     if (size < skip)
         return;
-    const char *p =
-        attr_find((const char *)msg + skip, size - skip, NFTA_SET_ELEM_LIST_ELEMENTS, &n);
+    const char *p = nl_find((const char *)msg + skip, size - skip, NFTA_SET_ELEM_LIST_ELEMENTS, &n);
     while (p && n >= NLA_HDRLEN) {
         struct nftset_elem e = {0};
         memcpy(&a, p, sizeof(a));

@@ -84,7 +84,7 @@ static enum err blob_json(const char *digest, json_t **ret_v, struct refusal *wh
 static enum err descriptor_take(const json_t *d, char digest[PRIV_DIGEST_SIZE], struct refusal *why)
 {
     AUTO_CLOSE int fd = -1;
-    int64_t size, have;
+    int64_t size = 0, have = 0;
 
     if (!json_is_object(d) || !json_get_text(d, "digest", digest, PRIV_DIGEST_SIZE) ||
         !json_get_i64(d, "size", -1, &size))

@@ -125,7 +125,7 @@ def test_published_ports():
 
 
 def test_ports_change():
-    """the set of ports is replaced whole; a port of another or of a program here is refused"""
+    """the set of ports is replaced whole, live connections end with their port; a taken port is refused"""
     net("ports", B, 11, 8000, 20001, 0, want="in_use")
     net("ports", B, 11, 8000, 19999, 0, want="validation")
     p = serve(None, 20010)
@@ -133,7 +133,23 @@ def test_ports_change():
     p.kill()
     p.wait()
     net("ports", B, 11, 8000, 20011, 0)
+    listen = subprocess.Popen(["nsenter", f"--net={pin(A)}", sys.executable, "-c", """
+import socket, time
+s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(('', 2222)); s.listen(); print('up', flush=True)
+c, _ = s.accept(); time.sleep(1); c.sendall(b'late'); time.sleep(3)
+"""], stdout=subprocess.PIPE, text=True)
+    assert listen.stdout.readline() == "up\n"
+    net("ports", A, 10, 22, 20001, 0, 2222, 20006, 0)
+    long = subprocess.Popen([sys.executable, "-c", """
+import socket
+s = socket.create_connection(('127.0.0.1', 20006)); print('up', flush=True); s.settimeout(2)
+try: print(s.recv(10))
+except Exception as e: print(type(e).__name__)
+"""], stdout=subprocess.PIPE, text=True)
+    assert long.stdout.readline() == "up\n"
     net("ports", A, 10, 22, 20005, 0)
+    assert long.communicate()[0] == "TimeoutError\n", "a live connection ends with its port"
+    listen.kill()
     assert ask(None, "127.0.0.1", 20001).startswith("!")
     assert ask(None, "127.0.0.1", 20005)[0] != "!" and ask(None, "127.0.0.1", 20011)[0] != "!"
     net("ports", A, 10, 22, 20001, 0)
