@@ -156,14 +156,37 @@ enum err op_image_add(struct op *op)
     return write_image(op, &i);
 }
 
+/* An instance that is not gone starts from it again: its nodes must keep it. */
+static enum err image_used(struct op *op, const struct image *i, char ret_by[NAME_SIZE])
+{
+    struct instance_list list = {0};
+
+    ret_by[0] = '\0';
+    enum err e = people_try(op, store_instance_list_any(op->store, &list));
+    for (size_t k = 0; e == ERR_OK && k < list.len && !ret_by[0]; k++)
+        if (str_eq(list.at[k].image, i->digest) && list.at[k].state != INSTANCE_RELEASED &&
+            list.at[k].state != INSTANCE_FAILED)
+            CHECK(str_copy(ret_by, NAME_SIZE, list.at[k].id.s));
+    vec_fini(&list);
+    return e;
+}
+
 enum err op_image_remove(struct op *op)
 {
+    char by[NAME_SIZE];
     struct image i;
     enum err e = store_image_get(op->store, op->path_arg[0], &i);
 
     if (e == ERR_NOT_FOUND || (e == ERR_OK && !str_eq(i.name, op->path_arg[0])))
         return people_not_found(op, "image", op->path_arg[0], "image ls");
     TRY(people_try(op, e));
+    TRY(image_used(op, &i, by));
+    if (by[0]) {
+        (void)refusef(&op->why, ERR_IN_USE, "what", "image");
+        refusal_set(&op->why, "name", i.name);
+        refusal_set(&op->why, "by", by);
+        return ERR_IN_USE;
+    }
     TRY(people_try(op, store_image_remove(op->store, i.name)));
     TRY(people_nodes_moved(op));
     json_object_begin(&op->out, NULL);

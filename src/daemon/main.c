@@ -102,6 +102,19 @@ static bool wait_for_end(const struct serve *s, const sigset_t *signals)
     }
 }
 
+/* A descriptor for each connection, and some for the store and ourselves. */
+static void raise_descriptors(const struct daemon_config *c)
+{
+    rlim_t need = (rlim_t)c->connections_max + 256;
+    struct rlimit r;
+
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= need)
+        return;
+    r.rlim_cur = MIN(need, r.rlim_max);
+    if (setrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur < need)
+        log_warn("event=few_descriptors have=%ju need=%ju", (uintmax_t)r.rlim_cur, (uintmax_t)need);
+}
+
 static int serve(const struct daemon_config *c)
 {
     struct refusal why = {0};
@@ -116,6 +129,7 @@ static int serve(const struct daemon_config *c)
     sigaddset(&signals, SIGINT);
     CHECK(pthread_sigmask(SIG_BLOCK, &signals, NULL) == 0);
     CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    raise_descriptors(c);
     if (setup_lock(c, &lock, &why) != ERR_OK || setup_store(c, &store, &why) != ERR_OK)
         return tell(&why);
     if (setup_content(c, store, &why) != ERR_OK) {

@@ -519,6 +519,8 @@ static struct MHD_Daemon *start_daemon(struct http_server *s, int fd, bool tls)
 {
     const struct http_config *c = &s->config;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    /* One address does not take every place; most of them, as it may be a proxy. */
+    unsigned per_address = c->connections_max - c->connections_max / 4;
     struct MHD_OptionItem more[4] = {{MHD_OPTION_END, 0, NULL}};
 
     if (tls) {
@@ -535,12 +537,12 @@ static struct MHD_Daemon *start_daemon(struct http_server *s, int fd, bool tls)
     return MHD_start_daemon(
         flags, 0, NULL, NULL, access_request, s, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, c->threads,
-        MHD_OPTION_CONNECTION_LIMIT, c->connections_max, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HEADER_BYTES_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)(c->idle_ms_max / MS_PER_S), MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_NOTIFY_COMPLETED, request_done, s, MHD_OPTION_NOTIFY_CONNECTION,
-        connection_notice, s, MHD_OPTION_URI_LOG_CALLBACK, begin_uri, s,
-        MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, NULL, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, per_address, MHD_OPTION_CONNECTION_LIMIT,
+        c->connections_max, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(c->idle_ms_max / MS_PER_S),
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, request_done, s,
+        MHD_OPTION_NOTIFY_CONNECTION, connection_notice, s, MHD_OPTION_URI_LOG_CALLBACK, begin_uri,
+        s, MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, NULL, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 }
 
 static enum err system_error(struct refusal *why, const char *call)

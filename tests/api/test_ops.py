@@ -130,6 +130,7 @@ one = case("instance_create", A, None, body={
     "env": ["X=1"], "command": ["python3", "-c", "pass"]})
 one = wait("one", "running")
 tap.ok(one["ssh"] and one["billing_gpu"] and one["price_hour"] and one["simulated"], "it runs, reachable, charged", one)
+case("image_remove", OP, "in_use", ["base"])
 case("instance_list", A, None, query="?all=true")
 case("instance_list", A, "validation", query="?all=maybe")
 case("instance_get", A, None, ["one"])
