@@ -17,6 +17,7 @@
 static int64_t steps_max = 1000;
 static bool plant; /* a guest outlives its end */
 static uint64_t seed_now;
+static int64_t billed_total_s, had_total_s;
 
 struct sim {
     struct world w;
@@ -25,7 +26,7 @@ struct sim {
     int made_count;
     char *late; /* owned: a report that is still under way */
     int late_node;
-    int64_t keys, names, step;
+    int64_t keys, names, step, billed_s, had_ms;
 };
 
 static const char *pick_name(struct sim *s, char buf[NAME_SIZE])
@@ -308,6 +309,36 @@ static bool come_to_rest(struct sim *s)
     return good;
 }
 
+/* S5: no card second is billed that no guest had. */
+static bool billed_was_had(struct sim *s)
+{
+    int64_t had_ms = 0, billed_s = 0;
+    struct world_reply r;
+    AUTO_JSON json_t *bill = NULL;
+    const json_t *line;
+    size_t i;
+
+    CHECK(world_call(&s->w, &r, &s->w.user, "bill_get", NULL, NULL) == ERR_OK);
+    bill = json_loads(r.answer, 0, NULL);
+    world_reply_fini(&r);
+    json_array_foreach(json_object_get(bill, "lines"), i, line) {
+        const char *meter = "", *quantity = "";
+        int64_t q = 0;
+
+        CHECK(json_get_str(line, "meter", "", &meter) &&
+              json_get_str(line, "quantity", "", &quantity));
+        if (str_eq(meter, "gpu") && str_parse_i64(quantity, 0, INT64_MAX, &q) == ERR_OK)
+            billed_s += q;
+    }
+    for (int k = 0; k < s->w.node_count; k++)
+        had_ms += s->w.nodes[k].card_ms;
+    if (billed_s * MS_PER_S > had_ms)
+        return tape_fail(s->t, "S5 %" PRId64 " s billed, %" PRId64 " ms had", billed_s, had_ms);
+    s->billed_s = billed_s;
+    s->had_ms = had_ms;
+    return true;
+}
+
 static void begin(struct sim *s)
 {
     struct world *w = &s->w;
@@ -347,6 +378,10 @@ static bool life(struct tape *t)
         good = come_to_rest(s);
     if (good)
         good = laws(s, true);
+    if (good)
+        good = billed_was_had(s);
+    billed_total_s += s->billed_s;
+    had_total_s += s->had_ms / MS_PER_S;
     free(s->late);
     world_fini(&s->w);
     free(s);
@@ -474,7 +509,11 @@ int main(int argc, char **argv)
             seeds = 1;
         }
     }
-    return report(run_seeds(first, seeds),
+    bool good = run_seeds(first, seeds);
+
+    printf("# %" PRId64 " card-seconds billed of %" PRId64 " that guests had\n", billed_total_s,
+           had_total_s);
+    return report(good,
                   "every law holds after each of %" PRId64 " steps, %" PRIu64 " seeds from %" PRIu64,
                   steps_max, seeds, first);
 }

@@ -45,8 +45,10 @@ static void meter(struct simnode *n, struct sim_lease *l, int64_t until)
 
 static void end(struct simnode *n, struct sim_lease *l, int64_t at, const char *reason)
 {
-    if (l->phase == SIM_RUNNING)
+    if (l->phase == SIM_RUNNING) {
         meter(n, l, at);
+        n->card_ms += l->gpu_count * (at - l->ready_boot);
+    }
     l->phase = SIM_ENDED;
     l->ended_boot = at;
     CHECK(str_copy(l->end, sizeof(l->end), reason));
@@ -138,6 +140,8 @@ void simnode_reboot(struct simnode *n, int64_t world_ms)
         if (l->phase == SIM_ENDED) {
             l->ended_boot = -1; /* it was another boot's clock */
         } else {
+            if (l->phase == SIM_RUNNING)
+                n->card_ms += l->gpu_count * (l->metered_boot - l->ready_boot);
             l->phase = SIM_ENDED;
             l->ended_boot = -1;
             CHECK(str_copy(l->end, sizeof(l->end), "node_lost"));

@@ -58,6 +58,7 @@ struct simnode {
     int64_t boot_number;
     char boot[33];
     int64_t seen, seq; /* seq: of this boot */
+    int64_t card_ms;   /* what its guests had, for the books of the simulation */
     struct sim_lease leases[SIM_LEASES_MAX];
     int lease_count;
     struct sim_disk disks[SIM_DISKS_MAX];
