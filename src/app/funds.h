@@ -224,7 +224,7 @@ enum err funds_topup(struct store *s, utime_t now, struct id project, struct id 
 /* ---- upkeep ------------------------------------------------------------------------------ */
 
 /* Once a minute: posts disk time (hourly), settles leases whose hold expired (paid_until + 24 h,
- * nobody spoke for them), writes the events wallet.low at 24 h, 6 h and 1 h of remaining run time, and
+ * nobody spoke for them), writes the events wallet.low at 24, 6 and 1 h of remaining run time, and
  * ledger.head once a day. After a start of the daemon, let the nodes report first. */
 enum err funds_tick(struct store *s, utime_t now, struct refusal *why);
 
