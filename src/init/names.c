@@ -127,7 +127,7 @@ static const char *path_of_ours(const char *path)
     return ends_with(path, "/.ssh") ? LEASE : path;
 }
 
-FILE *fopen(const char *path, const char *mode)
+static FILE *file_of_ours(const char *path, const char *mode)
 {
     FILE *(*next)(const char *, const char *) =
         (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
@@ -135,9 +135,14 @@ FILE *fopen(const char *path, const char *mode)
     return next(path_of_ours(path), mode);
 }
 
+FILE *fopen(const char *path, const char *mode)
+{
+    return file_of_ours(path, mode);
+}
+
 FILE *fopen64(const char *path, const char *mode)
 {
-    return fopen(path, mode);
+    return file_of_ours(path, mode);
 }
 
 /* Dropbear looks at the owner of the keys' folder, which is nobody of this guest. */
