@@ -5,8 +5,10 @@
 #include "node/guest.h"
 
 /* Collects the server, its libraries, PID 1 and the shim into STATE/priv/ssh-<sum>/ (unless it is
- * there already) and binds it to RUN/ssh. want: "auto" or one of them. ret_server: "openssh", "dropbear" or "none". Blocking. */
-enum err sshd_bundle_init(const struct node_paths *p, const char *want, char ret_server[16], struct refusal *why);
+ * there already) and binds it to RUN/ssh. want: "auto" or one of them. ret_server: "openssh",
+ * "dropbear" or "none". Blocking. */
+enum err sshd_bundle_init(const struct node_paths *p, const char *want, char ret_server[16],
+                          struct refusal *why);
 
 /* The instance's ed25519 key, made once and kept until sshd_host_key_forget; public line out. */
 enum err sshd_host_key(const struct node_paths *p, struct id instance, char ret_line[256],
