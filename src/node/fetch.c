@@ -207,20 +207,16 @@ static bool address_forbidden(const struct sockaddr *sa)
     return (b[0] & 0xe0) != 0x20; /* only global unicast is outside */
 }
 
-/* "host[:port]/repository[:tag][@digest]"; a first part without dot, colon or "localhost" is a
- * repository of the default registry. */
+/* "host[:port]/repository[:tag][@digest]". The host is always named: which one a short name would
+ * mean differs from machine to machine. */
 static bool reference_split(const char *ref, char host[256], char repository[512], char tag[256])
 {
     size_t first = strcspn(ref, "/");
-    const char *rest = ref;
+    const char *rest = ref + first + 1, *at = strchr(ref, '@');
 
-    (void)!str_copy(host, 256, "docker.io");
-    if (ref[first] == '/' && (memchr(ref, '.', first) || memchr(ref, ':', first) ||
-                              strncmp(ref, "localhost", first) == 0)) {
-        if (!str_printf(host, 256, "%.*s", (int)first, ref))
-            return false;
-        rest = ref + first + 1;
-    }
+    if (ref[first] != '/' || !str_printf(host, 256, "%.*s", (int)first, ref) ||
+        !(strpbrk(host, ".:") || str_eq(host, "localhost")) || (at && !paths_digest_ok(at + 1)))
+        return false;
     size_t end = strcspn(rest, "@");
     const char *slash = memrchr(rest, '/', end);
     const char *colon =
@@ -252,8 +248,7 @@ static enum err host_check(const char *host, struct refusal *why)
     } else if (!str_printf(name, sizeof(name), "%.*s", (int)strcspn(host, ":"), host)) {
         return pull_fail(why, "malformed host");
     }
-    int rc =
-        getaddrinfo(str_eq(name, "docker.io") ? "registry-1.docker.io" : name, NULL, &hints, &list);
+    int rc = getaddrinfo(name, NULL, &hints, &list);
     if (rc != 0) {
         str_printf(cause, sizeof(cause), "%.80s: %.60s", name, gai_strerror(rc));
         return pull_fail(why, cause);
@@ -318,7 +313,7 @@ static enum err registry_fetch(const struct node_config *cfg, const char *source
         env[PATH_MAX];
 
     if (!reference_split(source + strlen("docker://"), host, repository, tag))
-        return not_found(why, source);
+        return pull_fail(why, "write it as docker://HOST/REPOSITORY:TAG or …@sha256:DIGEST");
     if (!cfg->private_registries)
         TRY(host_check(host, why));
     if (!str_printf(temp, sizeof(temp), "%s/%s.pull", cfg->paths.staging, name) ||

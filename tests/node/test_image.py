@@ -371,7 +371,8 @@ def test_fetch_from_a_registry():
     drv(state, "fetch", ref + ":1.0", digest, "r2", 1, want="ok")
     drv(state, "fetch", f"{ref}@{digest}", "-", "r3", 1, want="ok")
     drv(state, "fetch", ref + ":9", "-", "r4", 1, want="image_not_found")
-    drv(state, "fetch", ref + ":$(id)", "-", "r4", 1, want="image_not_found")
+    for bad in (ref + ":$(id)", "docker://some/image", "docker://image", ref + "@sha256:1", "docker://-h.x/a"):
+        drv(state, "fetch", bad, "-", "r4", 1, want="image_pull")
     assert [f for f in os.listdir(f"{state}/agent/staging") if f.endswith(".pull")] == []
     drv(state, "image-import", digest, "r2", want="ok")
     drv(state, "image-remove", digest, want="ok")
