@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/capability.h>
 #include <sys/fsuid.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -25,6 +26,16 @@
 
 #define IMAGE_CONFIG_MAX 65536
 
+/* A step that runs beside the others, in a child; its outcome is in memory that both see. */
+struct side {
+    pid_t pid; /* 0: not running */
+    struct outcome {
+        bool told;
+        enum err err;
+        struct refusal why;
+    } * outcome;
+};
+
 struct starting {
     const struct helper_env *env;
     const struct node_paths *paths;
@@ -36,7 +47,7 @@ struct starting {
     uint32_t base;
     int userns; /* owned */
     int root;   /* owned: the assembled root */
-    pid_t ports_pid;
+    struct side network, ports, key;
     json_t *image; /* owned */
     char card_env[2048];
 };
@@ -66,6 +77,46 @@ static enum err run_folder(const struct starting *s, const char *name, mode_t mo
 {
     CHECK(guest_run_path(s->paths, s->rec->lease, name, path));
     return sys_dir_ensure(path, mode, 0, 0, why);
+}
+
+/* ---- steps beside ---- */
+
+static enum err side_begin(struct starting *s, struct side *side,
+                           enum err (*fn)(struct starting *s, struct refusal *why),
+                           struct refusal *why)
+{
+    pid_t parent = getpid();
+
+    side->outcome = mmap(NULL, sizeof(*side->outcome), PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (side->outcome == MAP_FAILED)
+        return sys_fail(why, "mmap");
+    side->pid = fork();
+    if (side->pid < 0)
+        return sys_fail(why, "fork");
+    if (side->pid > 0)
+        return ERR_OK;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    side->outcome->err = fn(s, &side->outcome->why);
+    side->outcome->told = true;
+    _exit(0);
+}
+
+/* Nothing when it was never begun, or waited for already. */
+static enum err side_finish(struct side *side, struct refusal *why)
+{
+    if (side->pid <= 0)
+        return ERR_OK;
+    while (waitpid(side->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    side->pid = 0;
+    if (!side->outcome->told)
+        return refusef(why, ERR_INTERNAL, "why", "a step of the start was cut short");
+    if (side->outcome->err != ERR_OK)
+        *why = side->outcome->why;
+    return side->outcome->err;
 }
 
 /* ---- acting with the guest's root as owner ---- */
@@ -282,35 +333,6 @@ static enum err netns_ready(struct starting *s, const char *net, struct refusal 
     return e;
 }
 
-/* The rule batch is the one slow exec: it runs beside the rest and is waited for at the end. */
-static void ports_begin(struct starting *s)
-{
-    const struct priv_guest *g = &s->rec->spec;
-
-    s->ports_pid = -1;
-    if (g->port_count == 0)
-        return;
-    s->ports_pid = fork();
-    if (s->ports_pid == 0) {
-        struct refusal why = {0};
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        enum err e = network_ports_set(&s->env->cfg.net, s->rec->lease, g->address, g->ports,
-                                       g->port_count, &why);
-        _exit(e == ERR_OK ? 0 : 1);
-    }
-}
-
-static enum err ports_finish(struct starting *s, struct refusal *why)
-{
-    int status;
-
-    if (s->rec->spec.port_count == 0)
-        return ERR_OK;
-    if (s->ports_pid < 0 || waitpid(s->ports_pid, &status, 0) != s->ports_pid || status != 0)
-        return refusef(why, ERR_NETWORK_SETUP, "why", "the ports could not be published");
-    return ERR_OK;
-}
-
 static enum err network_make(struct starting *s, struct refusal *why)
 {
     char pin[GUEST_PATH_SIZE];
@@ -318,8 +340,16 @@ static enum err network_make(struct starting *s, struct refusal *why)
     CHECK(guest_run_path(s->paths, s->rec->lease, "net", pin));
     TRY(network_guest_create(s->paths, &s->env->cfg.net, s->rec->lease, s->rec->spec.address, pin,
                              why));
-    ports_begin(s);
     return netns_ready(s, pin, why);
+}
+
+/* The rule batch is the one slow exec: it is waited for at the end only. */
+static enum err ports_make(struct starting *s, struct refusal *why)
+{
+    const struct priv_guest *g = &s->rec->spec;
+
+    return network_ports_set(&s->env->cfg.net, s->rec->lease, g->address, g->ports, g->port_count,
+                             why);
 }
 
 enum err start_probe_open(const struct node_config *cfg, int *ret_fd, struct refusal *why)
@@ -382,11 +412,19 @@ static enum err env_collect(struct starting *s, struct refusal *why)
     return ERR_OK;
 }
 
+static enum err key_make(struct starting *s, struct refusal *why)
+{
+    char line[256];
+
+    return sshd_host_key(s->paths, s->rec->spec.instance, line, why);
+}
+
 static enum err access_make(struct starting *s, struct start_result *r)
 {
     char ours[GUEST_PATH_SIZE], target[GUEST_PATH_SIZE];
 
     TRY(env_collect(s, &r->why));
+    TRY(side_finish(&s->key, &r->why));
     TRY(sshd_host_key(s->paths, s->rec->spec.instance, r->host_key, &r->why));
     TRY(sshd_lease_write(s->paths, s->rec->lease, s->rec->spec.instance, s->base, s->spec->env,
                          s->spec->env_count, &r->why));
@@ -401,6 +439,8 @@ static enum err access_make(struct starting *s, struct start_result *r)
 
 static enum err steps_run(struct starting *s, int out_fd, struct start_result *r)
 {
+    TRY(side_begin(s, &s->network, network_make, &r->why));
+    TRY(side_begin(s, &s->key, key_make, &r->why));
     TRY(userns_range_take(s->paths, s->rec->lease, &s->base, &r->why));
     r->range_base = s->spec->range_base = s->base;
     /* So that the guest can open /dev/stdout again. */
@@ -411,7 +451,9 @@ static enum err steps_run(struct starting *s, int out_fd, struct start_result *r
     step_set(s, GUEST_STEP_IMAGE);
     TRY(root_make(s, &r->why));
     step_set(s, GUEST_STEP_NETWORK);
-    TRY(network_make(s, &r->why));
+    TRY(side_finish(&s->network, &r->why));
+    if (s->rec->spec.port_count)
+        TRY(side_begin(s, &s->ports, ports_make, &r->why));
     step_set(s, GUEST_STEP_RUNTIME);
     TRY(access_make(s, r));
     TRY(container_config_write(s->spec, &r->why));
@@ -430,7 +472,6 @@ enum err start_guest(const struct helper_env *env, const struct guest_record *re
                          .progress_fd = progress_fd,
                          .userns = -1,
                          .root = -1,
-                         .ports_pid = -1,
                          .step_from_us = now_us()};
 
     memset(r, 0, sizeof(*r));
@@ -444,8 +485,16 @@ enum err start_guest(const struct helper_env *env, const struct guest_record *re
         step_set(&s, GUEST_STEP_SSH);
         e = start_probe_open(&env->cfg, ret_probe_fd, &r->why);
     }
-    enum err ports = ports_finish(&s, e == ERR_OK ? &r->why : &(struct refusal){0});
-    r->err = e == ERR_OK ? ports : e;
+    struct side *sides[] = {&s.network, &s.key, &s.ports};
+    for (size_t i = 0; i < ARRAY_LEN(sides); i++) {
+        struct refusal why = {0};
+        enum err side = side_finish(sides[i], &why);
+        if (e == ERR_OK && side != ERR_OK) {
+            e = side;
+            r->why = why;
+        }
+    }
+    r->err = e;
     json_decref(s.image);
     if (s.userns >= 0)
         close(s.userns);

@@ -76,73 +76,30 @@ void seccomp_guest_write(struct json_writer *w)
     json_object_finish(w);
 }
 
+// clang-format off
+/* What a guard needs once it has its descriptors. */
+static const char *const guard_calls[] = {
+    "read", "write", "pread64", "pwrite64", "openat", "close", "fsync", "fdatasync", "rename",
+    "renameat", "renameat2", "unlink", "unlinkat", "lseek", "fstat", "newfstatat", "statx",
+    "poll", "ppoll", "timerfd_settime", "timerfd_gettime", "clock_gettime", "wait4", "waitid",
+    "pidfd_open", "pidfd_send_signal", "kill", "accept4", "recvmsg", "recvfrom", "sendmsg",
+    "sendto", "connect", "getsockopt", "fcntl", "fchmod", "fchown", "ftruncate", "exit_group",
+    "exit", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "brk", "mmap",
+    "munmap", "mremap", "getpid", "gettid", "tgkill", "getuid", "restart_syscall", "nanosleep",
+    "clock_nanosleep", "futex", "getrandom", "mprotect", "writev", "readv",
+#ifdef __SANITIZE_ADDRESS__
+    "sigaltstack",
+#endif
+};
+// clang-format on
+
 enum err seccomp_guard_apply(struct refusal *why)
 {
-    static const char *const calls[] = {"read",
-                                        "write",
-                                        "pread64",
-                                        "pwrite64",
-                                        "openat",
-                                        "close",
-                                        "fsync",
-                                        "fdatasync",
-                                        "rename",
-                                        "renameat",
-                                        "renameat2",
-                                        "unlink",
-                                        "unlinkat",
-                                        "lseek",
-                                        "fstat",
-                                        "newfstatat",
-                                        "statx",
-                                        "poll",
-                                        "ppoll",
-                                        "timerfd_settime",
-                                        "timerfd_gettime",
-                                        "clock_gettime",
-                                        "wait4",
-                                        "waitid",
-                                        "pidfd_open",
-                                        "pidfd_send_signal",
-                                        "kill",
-                                        "accept4",
-                                        "recvmsg",
-                                        "recvfrom",
-                                        "sendmsg",
-                                        "sendto",
-                                        "connect",
-                                        "getsockopt",
-                                        "fcntl",
-                                        "fchmod",
-                                        "fchown",
-                                        "ftruncate",
-                                        "exit_group",
-                                        "exit",
-                                        "rt_sigaction",
-                                        "rt_sigprocmask",
-                                        "rt_sigreturn",
-                                        "rt_sigpending",
-                                        "brk",
-                                        "mmap",
-                                        "munmap",
-                                        "mremap",
-                                        "getpid",
-                                        "gettid",
-                                        "tgkill",
-                                        "getuid",
-                                        "restart_syscall",
-                                        "nanosleep",
-                                        "clock_nanosleep",
-                                        "futex",
-                                        "getrandom",
-                                        "mprotect",
-                                        "writev",
-                                        "readv"};
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     bool ok = ctx != NULL;
 
-    for (size_t i = 0; ok && i < ARRAY_LEN(calls); i++)
-        ok = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(calls[i]), 0) == 0;
+    for (size_t i = 0; ok && i < ARRAY_LEN(guard_calls); i++)
+        ok = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(guard_calls[i]), 0) == 0;
     ok = ok && seccomp_load(ctx) == 0;
     seccomp_release(ctx);
     return ok ? ERR_OK : refusef(why, ERR_SYSTEM, "call", "seccomp");
