@@ -47,6 +47,8 @@ static enum err instance_move(struct op *op, struct instance *i, enum instance_e
     bool moved = next.state != i->state;
     *i = next;
     TRY(store_instance_save(op->store, i));
+    if (moved && i->state == INSTANCE_RELEASED)
+        TRY(store_log_remove(op->store, i->id));
     return moved ? state_event(op, i) : ERR_OK;
 }
 

@@ -10,6 +10,7 @@
 #define SLOW_MS 60000
 #define OVERDUE_MS 5000
 #define DAY_MS (86400ll * 1000)
+#define IDEM_KEEP_MS (7 * DAY_MS) /* so long the same key gets the same answer */
 
 /* Runs one thing in a savepoint of its own. */
 #define IN_SAVEPOINT(op, name, call)                                                               \
@@ -128,13 +129,33 @@ static enum err leases_tick(struct op *op)
 
 /* the line */
 
+/* Why it still waits is always to be seen. */
+static enum err queue_why(struct op *op, struct id instance, const struct refusal *why)
+{
+    struct instance i;
+
+    TRY(store_instance_get_any(op->store, instance, &i));
+    if (i.why.code == why->code)
+        return ERR_OK;
+    i.why = *why;
+    return store_instance_save(op->store, &i);
+}
+
 static enum err queue_one(struct op *op, struct instance *i)
 {
-    enum err e = life_grant(op, i, INSTANCE_EV_PLACED);
+    struct id id = i->id;
+    enum err e;
 
-    if (e == ERR_CAPACITY_NONE || e == ERR_CAPACITY_NEVER || e == ERR_CLOCK_STEP)
-        op->why = (struct refusal){0};
-    return e;
+    TRY(store_mark(op->store));
+    e = life_grant(op, i, INSTANCE_EV_PLACED);
+    if (e == ERR_OK)
+        return store_mark_keep(op->store);
+    TRY(store_mark_undo(op->store));
+    if (e == ERR_STORE)
+        return ERR_STORE;
+    TRY(queue_why(op, id, &op->why));
+    op->why = (struct refusal){0};
+    return ERR_OK;
 }
 
 static enum err queue_tick(struct op *op)
@@ -142,22 +163,8 @@ static enum err queue_tick(struct op *op)
     struct instance_list line = {0};
     enum err e = store_instance_list_state(op->store, INSTANCE_QUEUED, &line);
 
-    for (size_t n = 0; e == ERR_OK && n < line.len; n++) {
-        enum err got;
-
-        e = store_mark(op->store);
-        if (e != ERR_OK)
-            break;
-        got = queue_one(op, &line.at[n]);
-        if (got == ERR_OK) {
-            e = store_mark_keep(op->store);
-        } else {
-            e = store_mark_undo(op->store);
-            if (got == ERR_STORE)
-                e = ERR_STORE;
-        }
-        op->why = (struct refusal){0};
-    }
+    for (size_t n = 0; e == ERR_OK && n < line.len; n++)
+        e = queue_one(op, &line.at[n]);
     vec_fini(&line);
     return e;
 }
@@ -246,6 +253,7 @@ static enum err slow_tick(struct op *op, utime_t last)
     }
     vec_fini(&projects);
     TRY(e);
+    TRY(store_idem_prune(op->store, op->now - IDEM_KEEP_MS));
     IN_SAVEPOINT(op, "funds", funds_tick(op->store, op->now, &op->why));
     return store_meta_set_i64(op->store, "tick.slow_ms", op->now);
 }

@@ -85,6 +85,11 @@ enum err store_idem_save(struct store *s, const struct idem *i)
                    "tttti", i->project.s, i->key, i->hash, i->answer, i->at);
 }
 
+enum err store_idem_prune(struct store *s, utime_t before)
+{
+    return sql_run(s, "DELETE FROM idem WHERE at<?", "i", before);
+}
+
 void store_idem_fini(struct idem *i)
 {
     free(i->answer);

@@ -130,7 +130,7 @@ enum err store_instance_list_state(struct store *s, enum instance_state state,
                                    struct instance_list *ret_l)
 {
     TRY(row_list(s, &instance_row, ret_l,
-                 "WHERE state=? AND state NOT IN (" GONE_STATES ") ORDER BY id", "i",
+                 "WHERE state=? AND state NOT IN (" GONE_STATES ") ORDER BY created_at, id", "i",
                  (int64_t)state));
     return instance_load_list(s, ret_l);
 }

@@ -194,6 +194,13 @@ enum err store_log_add(struct store *s, struct id lease, int64_t from, const voi
                    "ti", lease.s, from + (int64_t)n - LOG_KEEP);
 }
 
+enum err store_log_remove(struct store *s, struct id instance)
+{
+    return sql_run(s,
+                   "DELETE FROM log_chunk WHERE lease IN (SELECT id FROM lease WHERE instance=?)",
+                   "t", instance.s);
+}
+
 enum err store_log_read(struct store *s, struct id lease, int64_t from, struct strbuf *out,
                         int64_t *ret_from)
 {

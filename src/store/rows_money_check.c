@@ -31,6 +31,8 @@ const struct money_law money_laws[] = {
     {"I13", "SELECT w.id FROM rating_window w LEFT JOIN (SELECT owner, sum(amount) AS u FROM "
             "transfer WHERE kind='charge' AND step=0 GROUP BY owner) t ON t.owner=w.id "
             "WHERE coalesce(t.u,0)<>w.posted_u LIMIT 1"},
+    {"I13", "SELECT w.id FROM rating_window w JOIN fund_lease l ON l.lease=w.lease "
+            "WHERE l.settled=1 AND w.rated_u<>w.posted_u LIMIT 1"},
     {"I14", "SELECT node||' '||boot||' '||seq FROM usage_slice "
             "WHERE t1_ms>received_ms OR t0_ms>t1_ms LIMIT 1"},
     {"I15", "SELECT id FROM rating_window WHERE rated_u<0 OR posted_u<0 OR qty<0 LIMIT 1"},

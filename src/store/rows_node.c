@@ -15,8 +15,8 @@ static const struct col node_cols[] = {
 };
 ROW_TYPE(node_row, "node", struct node, node_cols, 1);
 static const struct row_finder node_finder = {
-    "WHERE ?1=?1 AND name=?2", "WHERE ?1=?1 AND id>=?2 AND id<?3 LIMIT 2", "node",
-    "admin node ls"};
+    "WHERE ?1=?1 AND name=?2 AND NOT removed",
+    "WHERE ?1=?1 AND id>=?2 AND id<?3 AND NOT removed LIMIT 2", "node", "admin node ls"};
 
 static const struct col boot_cols[] = {
     TEXT_COL(struct node_boot, node),        TEXT_COL(struct node_boot, boot),
@@ -109,7 +109,7 @@ enum err store_node_bump(struct store *s, struct id node)
 
 enum err store_node_list(struct store *s, struct node_list *ret_l)
 {
-    TRY(row_list(s, &node_row, ret_l, "ORDER BY name", ""));
+    TRY(row_list(s, &node_row, ret_l, "WHERE NOT removed ORDER BY name", ""));
     for (size_t i = 0; i < ret_l->len; i++)
         TRY(node_load_gpus(s, &ret_l->at[i]));
     return ERR_OK;
@@ -117,7 +117,9 @@ enum err store_node_list(struct store *s, struct node_list *ret_l)
 
 enum err store_node_remove(struct store *s, struct id id)
 {
-    return sql_run(s, "DELETE FROM node WHERE id=?", "t", id.s);
+    TRY(sql_run(s, "DELETE FROM node_secret WHERE node=?", "t", id.s));
+    TRY(sql_run(s, "DELETE FROM node_gpu WHERE node=?", "t", id.s));
+    return sql_run(s, "UPDATE node SET removed=1, name=id WHERE id=?", "t", id.s);
 }
 
 enum err store_node_boot_get(struct store *s, struct id node, const char *boot,

@@ -181,6 +181,7 @@ struct node_used {
 };
 enum err store_node_used(struct store *s, struct id node, struct node_used *ret_u);
 enum err store_node_list(struct store *s, struct node_list *ret_l);
+/* Its token and name are free; instances that were there keep naming it. */
 enum err store_node_remove(struct store *s, struct id id);
 enum err store_node_boot_get(struct store *s, struct id node, const char *boot,
                              struct node_boot *ret_b);
@@ -262,6 +263,8 @@ enum err store_log_add(struct store *s, struct id lease, int64_t from, const voi
 /* ret_from: where the text begins (>= from when older output is gone). */
 enum err store_log_read(struct store *s, struct id lease, int64_t from, struct strbuf *out,
                         int64_t *ret_from);
+/* The output of all its leases goes with an instance. */
+enum err store_log_remove(struct store *s, struct id instance);
 enum err store_log_end(struct store *s, struct id lease, int64_t *ret_end);
 
 /* disks */
@@ -311,6 +314,7 @@ struct idem {
 };
 enum err store_idem_get(struct store *s, struct id project, const char *key, struct idem *ret_i);
 enum err store_idem_save(struct store *s, const struct idem *i);
+enum err store_idem_prune(struct store *s, utime_t before);
 void store_idem_fini(struct idem *i);
 
 /* Audit: one row per changing command, also refused ones. Never changed. */

@@ -201,6 +201,15 @@ static void a_drained_node_takes_nothing_new_and_goes_when_empty(void **state UN
     assert_int_equal(world_state(w, "a"), INSTANCE_RUNNING);
     call_ok(w, "node_drain", "{\"off\":true}", "node0");
     call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"b\"}", NULL);
+    call_ok(w, "instance_release", NULL, "a");
+    call_ok(w, "instance_release", NULL, "b");
+    world_pass(w, 30000);
+    call_ok(w, "node_drain", NULL, "node0");
+    call_ok(w, "node_remove", NULL, "node0");
+    w->nodes[0].cut = true; /* its token is gone */
+    call_not(w, "instance_create", "{\"gpu\":\"4090\"}", NULL, ERR_NOT_FOUND);
+    AUTO_JSON json_t *seen = get(w, "instance_list", NULL);
+    assert_int_equal(json_array_size(json_object_get(seen, "items")), 0);
     world_done(w);
 }
 
