@@ -248,6 +248,7 @@ static enum err values_take(const struct value *v, struct node_config *c, struct
     ok &= str_copy(c->ssh_host, sizeof(c->ssh_host), v[INDEX_ssh_host].text);
     ok &= str_copy(c->gpu, sizeof(c->gpu), v[INDEX_gpu].text);
     ok &= str_copy(c->gpu_knobs, sizeof(c->gpu_knobs), v[INDEX_gpu_knobs].text);
+    ok &= str_copy(c->nvidia_proc, sizeof(c->nvidia_proc), v[INDEX_nvidia_proc].text);
     ok &= str_copy(c->runtime, sizeof(c->runtime), v[INDEX_runtime].text);
     ok &= str_copy(c->ssh_server, sizeof(c->ssh_server), v[INDEX_ssh_server].text);
     ok &= str_copy(c->images, sizeof(c->images), v[INDEX_images].text);
@@ -326,6 +327,7 @@ void config_print(const struct node_config *c, FILE *out)
     key_print_int(out, INDEX_port_max, c->net.port_max);
     key_print(out, INDEX_gpu, c->gpu);
     key_print(out, INDEX_gpu_knobs, c->gpu_knobs);
+    key_print(out, INDEX_nvidia_proc, c->nvidia_proc);
     key_print(out, INDEX_runtime, c->runtime);
     key_print(out, INDEX_ssh_server, c->ssh_server);
     key_print_int(out, INDEX_slice_s, c->slice_s);

@@ -16,6 +16,7 @@ struct node_config {
     char ssh_host[128];
     char gpu[128]; /* spec of gpu_open(); its seed is the state folder */
     char gpu_knobs[256];
+    char nvidia_proc[128];
     char runtime[16]; /* "auto", "crun", "runc" */
     char ssh_server[16]; /* "auto", "openssh", "dropbear" */
     int64_t slice_s;

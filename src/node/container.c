@@ -149,7 +149,7 @@ static void mounts_write(struct json_writer *w, const struct container_spec *s)
     mount_write(w, "/.suanli/lease", "bind", path, "bind,ro,nosuid,nodev,noexec");
     for (size_t i = 0; i < s->bind_count; i++)
         mount_write(w, s->binds[i].target, "bind", s->binds[i].source,
-                    s->binds[i].read_only ? "rbind,ro,nosuid,nodev" : "bind,rw,nosuid,nodev");
+                    s->binds[i].read_only ? "bind,ro,nosuid,nodev" : "bind,rw,nosuid,nodev");
     json_array_finish(w);
 }
 

@@ -17,8 +17,6 @@
 #include "node/start.h"
 #include "node/sys.h"
 
-#define PROC_NVIDIA "/proc/driver/nvidia/gpus"
-
 /* Of the driver's release, same version as the kernel module: never from the image. */
 static const char *const nvidia_libraries[] = {
     "libcuda.so.*",          "libcudadebugger.so.*",      "libnvidia-ml.so.*",
@@ -48,16 +46,19 @@ static bool field_read(const char *text, const char *key, char *buf, size_t size
 }
 
 /* "GPU UUID: GPU-…" and "Device Minor: 0" of each card, from the kernel driver itself. */
-static void nvidia_read(struct gpu_list *list)
+static void nvidia_read(const char *proc, struct gpu_list *list)
 {
-    DIR *dir = opendir(PROC_NVIDIA);
+    char folder[160];
     struct dirent *entry;
+
+    CHECK(str_printf(folder, sizeof(folder), "%s/gpus", proc));
+    DIR *dir = opendir(folder);
 
     while (dir && (entry = readdir(dir)) && list->count < GPU_CARDS_MAX) {
         char path[320], text[2048], minor[16];
         struct gpu_card *card = &list->at[list->count];
         if (entry->d_name[0] == '.' ||
-            !str_printf(path, sizeof(path), PROC_NVIDIA "/%.100s/information", entry->d_name) ||
+            !str_printf(path, sizeof(path), "%s/%.100s/information", folder, entry->d_name) ||
             sys_read_small(path, text, sizeof(text)) <= 0)
             continue;
         memset(card, 0, sizeof(*card));
@@ -69,22 +70,6 @@ static void nvidia_read(struct gpu_list *list)
     }
     if (dir)
         closedir(dir);
-}
-
-enum err inject_init(const struct node_config *cfg, struct gpu_list *ret_list, struct refusal *why)
-{
-    struct gpu *g;
-
-    memset(ret_list, 0, sizeof(*ret_list));
-    if (!str_starts(cfg->gpu, "sim:")) {
-        if (!str_eq(cfg->gpu, "none"))
-            nvidia_read(ret_list);
-        return ERR_OK;
-    }
-    TRY(gpu_open(cfg->gpu, cfg->state, "", &g, why));
-    enum err e = gpu_read(g, ret_list, why);
-    gpu_close(g);
-    return e;
 }
 
 /* ---- simulated cards ---- */
@@ -176,49 +161,94 @@ static bool device_add(struct container_spec *spec, const char *path)
     return str_copy(d->path, sizeof(d->path), path);
 }
 
-/* An empty file with the host's file bound over it: links of the host's folder are resolved once,
- * here, and never in the image. */
-static void file_bind(const char *from, const char *folder)
+/* The files that go along, with a sum over names, sizes and times: another driver, another folder.
+ */
+struct driver_files {
+    glob_t found;     /* owned */
+    size_t libraries; /* the first ones; programs follow */
+    uint64_t sum;
+};
+
+static void driver_files_find(struct driver_files *d)
 {
-    char to[GUEST_PATH_SIZE], real[PATH_MAX];
-    const char *name = strrchr(from, '/');
+    char pattern[300];
+    struct stat st;
 
-    if (!name || !realpath(from, real) || !str_printf(to, sizeof(to), "%s%s", folder, name) ||
-        sys_is_mount(to))
-        return;
-    AUTO_CLOSE int fd = open(to, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0755);
-    if (fd >= 0 && mount(real, to, NULL, MS_BIND, NULL) < 0)
-        unlink(to); /* this one stays out */
-}
-
-/* RUN/nvidia/{lib64,bin}, made by the first start that needs it. */
-static enum err driver_folder(const struct node_paths *p, char path[GUEST_PATH_SIZE],
-                              struct refusal *why)
-{
-    char folder[GUEST_PATH_SIZE + 8], pattern[300];
-
-    CHECK(str_printf(path, GUEST_PATH_SIZE, "%s/nvidia", p->run));
-    TRY(sys_dir_ensure(path, 0755, 0, 0, why));
-    CHECK(str_printf(folder, sizeof(folder), "%s/lib64", path));
-    TRY(sys_dir_ensure(folder, 0755, 0, 0, why));
+    memset(d, 0, sizeof(*d));
+    d->sum = 14695981039346656037u;
     for (size_t i = 0; i < ARRAY_LEN(library_folders); i++) {
         for (size_t k = 0; k < ARRAY_LEN(nvidia_libraries); k++) {
-            glob_t found;
             CHECK(str_printf(pattern, sizeof(pattern), "%s/%s", library_folders[i],
                              nvidia_libraries[k]));
-            if (glob(pattern, 0, NULL, &found) == 0) {
-                for (size_t n = 0; n < found.gl_pathc; n++)
-                    file_bind(found.gl_pathv[n], folder);
-                globfree(&found);
-            }
+            glob(pattern, d->found.gl_pathc ? GLOB_APPEND : 0, NULL, &d->found);
         }
     }
-    CHECK(str_printf(folder, sizeof(folder), "%s/bin", path));
-    TRY(sys_dir_ensure(folder, 0755, 0, 0, why));
+    d->libraries = d->found.gl_pathc;
     for (size_t k = 0; k < ARRAY_LEN(nvidia_programs); k++) {
         CHECK(str_printf(pattern, sizeof(pattern), "/usr/bin/%s", nvidia_programs[k]));
-        file_bind(pattern, folder);
+        glob(pattern, d->found.gl_pathc ? GLOB_APPEND : 0, NULL, &d->found);
     }
+    for (size_t i = 0; i < d->found.gl_pathc; i++) {
+        if (stat(d->found.gl_pathv[i], &st) < 0)
+            continue;
+        uint64_t parts[3] = {(uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, st.st_ino};
+        for (size_t k = 0; k < sizeof(parts); k++)
+            d->sum = (d->sum ^ ((const unsigned char *)parts)[k]) * 1099511628211u;
+    }
+}
+
+static enum err driver_copy(int priv, const struct driver_files *d, const char *name,
+                            struct refusal *why)
+{
+    sys_remove_tree(priv, "nvidia.new");
+    if (mkdirat(priv, "nvidia.new", 0755) < 0)
+        return sys_fail(why, "mkdir for the driver");
+    AUTO_CLOSE int top = openat(priv, "nvidia.new", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (top < 0 || mkdirat(top, "lib64", 0755) < 0 || mkdirat(top, "bin", 0755) < 0)
+        return sys_fail(why, "mkdir for the driver");
+    AUTO_CLOSE int lib = openat(top, "lib64", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO_CLOSE int bin = openat(top, "bin", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; i < d->found.gl_pathc; i++) {
+        char real[PATH_MAX];
+        const char *from = d->found.gl_pathv[i], *base = strrchr(from, '/') + 1;
+        int to = i < d->libraries ? lib : bin;
+        if (!realpath(from, real))
+            continue;
+        /* Once under its own name, and as a link under the others. */
+        const char *own = strrchr(real, '/') + 1;
+        bool ok = sys_file_copy(real, to, own, 0755) || errno == EEXIST;
+        if (ok && !str_eq(base, own))
+            ok = symlinkat(own, to, base) == 0 || errno == EEXIST;
+        if (!ok)
+            return sys_fail(why, "copy of the driver's files");
+    }
+    if (syncfs(top) < 0 || renameat(priv, "nvidia.new", priv, name) < 0)
+        return sys_fail(why, "rename of the driver's folder");
+    return ERR_OK;
+}
+
+/* STATE/priv/nvidia-<sum>, bound to RUN/nvidia. Copied, so that an upgrade of the driver's package
+ * changes nothing under a running guest, and nothing but this list is in reach. */
+static enum err driver_folder_init(const struct node_paths *p, struct refusal *why)
+{
+    struct driver_files d;
+    char name[64], path[GUEST_PATH_SIZE], target[GUEST_PATH_SIZE];
+    AUTO_CLOSE int priv = open(p->priv, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum err e = ERR_OK;
+
+    driver_files_find(&d);
+    CHECK(str_printf(name, sizeof(name), "nvidia-%016" PRIx64, d.sum) &&
+          str_printf(path, sizeof(path), "%s/%s", p->priv, name) &&
+          str_printf(target, sizeof(target), "%s/nvidia", p->run));
+    if (access(path, F_OK) < 0)
+        e = driver_copy(priv, &d, name, why);
+    globfree(&d.found);
+    TRY(e);
+    TRY(sys_dir_ensure(target, 0755, 0, 0, why));
+    if (sys_is_mount(target))
+        umount2(target, MNT_DETACH | UMOUNT_NOFOLLOW);
+    if (mount(path, target, NULL, MS_BIND, NULL) < 0)
+        return sys_fail(why, "bind of the driver's folder");
     return ERR_OK;
 }
 
@@ -240,11 +270,8 @@ static enum err nvidia_inject(const struct helper_env *env, const struct guest_r
     }
     b->read_only = true;
     CHECK(str_copy(b->target, sizeof(b->target), "/usr/local/nvidia"));
-    char path[GUEST_PATH_SIZE];
-    TRY(driver_folder(&env->cfg.paths, path, why));
-    return str_copy(b->source, sizeof(b->source), path)
-               ? ERR_OK
-               : refusef(why, ERR_INTERNAL, "why", "path too long");
+    CHECK(str_printf(b->source, sizeof(b->source), "%s/nvidia", env->cfg.paths.run));
+    return ERR_OK;
 }
 
 /* ---- both ---- */
@@ -283,4 +310,20 @@ enum err inject_cards(const struct helper_env *env, const struct guest_record *r
     env_line(&at, env_text + env_size, "LD_LIBRARY_PATH=/usr/local/nvidia/lib64");
     env_line(&at, env_text + env_size, "NVIDIA_DRIVER_CAPABILITIES=compute,utility");
     return nvidia_inject(env, rec, spec, why);
+}
+
+enum err inject_init(const struct node_config *cfg, struct gpu_list *ret_list, struct refusal *why)
+{
+    struct gpu *g;
+
+    memset(ret_list, 0, sizeof(*ret_list));
+    if (!str_starts(cfg->gpu, "sim:")) {
+        if (!str_eq(cfg->gpu, "none"))
+            nvidia_read(cfg->nvidia_proc, ret_list);
+        return ret_list->count ? driver_folder_init(&cfg->paths, why) : ERR_OK;
+    }
+    TRY(gpu_open(cfg->gpu, cfg->state, "", &g, why));
+    enum err e = gpu_read(g, ret_list, why);
+    gpu_close(g);
+    return e;
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -179,20 +178,6 @@ static const char *bundle_collect(struct bundle *b, const char *want, char *why_
     return server;
 }
 
-static bool file_copy(const char *from, int to_dir, const char *name)
-{
-    AUTO_CLOSE int in = open(from, O_RDONLY | O_CLOEXEC);
-    AUTO_CLOSE int out = openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-    ssize_t n;
-
-    if (in < 0 || out < 0)
-        return false;
-    do {
-        n = sendfile(out, in, NULL, 1 << 20);
-    } while (n > 0);
-    return n == 0 && fchmod(out, 0755) == 0;
-}
-
 static enum err bundle_write(const struct node_paths *p, const struct bundle *b, const char *name,
                              struct refusal *why)
 {
@@ -208,7 +193,7 @@ static enum err bundle_write(const struct node_paths *p, const struct bundle *b,
         mkdirat(dir, "lease", 0755) < 0)
         return sys_fail(why, "mkdir");
     for (size_t i = 0; i < b->count; i++) {
-        if (!file_copy(b->files[i].from, dir, b->files[i].to))
+        if (!sys_file_copy(b->files[i].from, dir, b->files[i].to, 0755))
             return sys_fail(why, "copy of the SSH server");
     }
     if (syncfs(dir) < 0 || renameat(priv, "ssh.new", priv, name) < 0)

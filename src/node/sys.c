@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -192,6 +193,8 @@ static _Noreturn void tool_child(const struct sys_tool *t, int in, int out)
     if ((t->netns_fd > 0 && setns(t->netns_fd, CLONE_NEWNET) != 0) || dup2(in, 0) < 0 ||
         dup2(out, 1) < 0 || dup2(out, 2) < 0)
         _exit(126);
+    if (t->prepare && !t->prepare(t->prepare_arg))
+        _exit(126);
     close_range(3, ~0U, 0);
     execvpe(t->argv[0], (char *const *)t->argv, env);
     _exit(127);
@@ -290,4 +293,18 @@ enum err sys_tool_run(struct sys_tool *t, struct refusal *why)
                           NULL);
     }
     return ERR_OK;
+}
+
+bool sys_file_copy(const char *from, int to_dir, const char *name, mode_t mode)
+{
+    AUTO_CLOSE int in = open(from, O_RDONLY | O_CLOEXEC);
+    AUTO_CLOSE int out = openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    ssize_t n;
+
+    if (in < 0 || out < 0)
+        return false;
+    do {
+        n = sendfile(out, in, NULL, 1 << 20);
+    } while (n > 0);
+    return n == 0 && fchmod(out, mode) == 0;
 }

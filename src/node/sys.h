@@ -26,17 +26,21 @@ enum err sys_dir_ensure(const char *path, mode_t mode, uid_t uid, gid_t gid, str
 /* Removes name below dirfd with all in it, never following a link nor leaving the file system.
  * False when something is left. */
 bool sys_remove_tree(int dirfd, const char *name);
+/* A new file name in to_dir with the bytes of from (links followed) and this mode. */
+bool sys_file_copy(const char *from, int to_dir, const char *name, mode_t mode);
 /* The root of a mount (of whatever kind). False when it does not exist. */
 bool sys_is_mount(const char *path);
 
 /* One tool by exec: clean environment, no descriptor above 2, killed at the time-out. */
 struct sys_tool {
-    const char *const *argv; /* borrowed; argv[0] is looked up in the system's own folders */
-    const char *input;       /* borrowed; NULL: nothing on stdin */
-    int netns_fd;            /* enter this network namespace first; 0: stay (a zeroed struct) */
-    const char *env;         /* borrowed; one more "KEY=value" in its environment; may be NULL */
-    int64_t timeout_ms;      /* 0: 60 s */
-    int ok_max;              /* exit codes up to this are a success */
-    char output[512];        /* out: the end of what it wrote on stdout and stderr, one line */
+    const char *const *argv;    /* borrowed; argv[0] is looked up in the system's own folders */
+    const char *input;          /* borrowed; NULL: nothing on stdin */
+    int netns_fd;               /* enter this network namespace first; 0: stay (a zeroed struct) */
+    const char *env;            /* borrowed; one more "KEY=value" in its environment; may be NULL */
+    bool (*prepare)(void *arg); /* in the tool's process just before exec; may be NULL */
+    void *prepare_arg;          /* borrowed */
+    int64_t timeout_ms;         /* 0: 60 s */
+    int ok_max;                 /* exit codes up to this are a success */
+    char output[512];           /* out: the end of what it wrote on stdout and stderr, one line */
 };
 enum err sys_tool_run(struct sys_tool *t, struct refusal *why);

@@ -403,6 +403,50 @@ def test_simulated_cards():
     g.clean()
 
 
+def fake_cards():
+    """Two cards as the NVIDIA driver shows them, in this mount namespace only: nodes of harmless drivers that are
+    outside of every runtime's default list, the driver's list of cards, libraries."""
+    t = f"{rig.tmp}/nv"
+    for d in ("dev", "up", "work", "bin_up", "bin_work"):
+        os.makedirs(f"{t}/{d}")
+    libs = "/usr/lib/x86_64-linux-gnu"
+    sh(f"mount -t tmpfs dev {t}/dev && cp -a /dev/null /dev/zero /dev/full /dev/tty /dev/random /dev/urandom "
+       f"/dev/loop* {t}/dev/ && mkdir {t}/dev/pts {t}/dev/shm && mount --rbind /dev/pts {t}/dev/pts && ln -s pts/ptmx {t}/dev/ptmx")
+    sh(f"cd {t}/dev && mknod nvidia0 c 10 229 && mknod nvidia1 c 10 200 && mknod nvidiactl c 10 238 && chmod 666 nvidia*")
+    sh(f"mount --rbind {t}/dev /dev")
+    for n, bus in enumerate(("0000:01:00.0", "0000:02:00.0")):
+        os.makedirs(f"{t}/proc/gpus/{bus}")
+        with open(f"{t}/proc/gpus/{bus}/information", "w") as f:
+            f.write(f"Model: \t\t NVIDIA GeForce RTX 4090\nGPU UUID: \t GPU-0000000{n}-1111-2222-3333-444444444444\n"
+                    f"Device Minor: \t {n}\n")
+    sh(f"mount -t overlay o {libs} -o lowerdir={libs},upperdir={t}/up,workdir={t}/work")
+    with open(f"{libs}/libcuda.so.550.54", "w") as f:
+        f.write("stub")
+    os.symlink("libcuda.so.550.54", f"{libs}/libcuda.so.1")
+
+
+def test_real_cards():
+    """of two NVIDIA cards the leased one is there with the driver's files, the other is neither visible nor usable"""
+    setup()
+    if ARCH != "amd64":
+        rig.skip("the fake knows one architecture's folders")
+    fake_cards()
+    n = Node("five", f"gpu = nvml\nnvidia_proc = {rig.tmp}/nv/proc\n", net="10.81")
+    n.start()
+    g = Guest(n, "gpu=GPU-00000001-1111-2222-3333-444444444444", img=image_import(n, busybox()))
+    assert sorted(g.ssh("ls -d /dev/nv*").split()) == ["/dev/nvidia1", "/dev/nvidiactl"]
+    seen = g.ssh("cat /usr/local/nvidia/lib64/libcuda.so.1; echo; echo $LD_LIBRARY_PATH; echo $NVIDIA_VISIBLE_DEVICES; "
+                 "ls /usr/local/nvidia/lib64")
+    assert seen.split() == ["stub", "/usr/local/nvidia/lib64", "void", "libcuda.so.1", "libcuda.so.550.54"], seen
+    assert g.ssh("echo x > /usr/local/nvidia/lib64/libcuda.so.1", check=False)[0] != 0
+    assert g.ssh("mknod /root/n c 10 229", check=False)[0] != 0
+    allowed = open(glob.glob(f"/sys/fs/cgroup/devices/suanli-{n.tag}/{g.lease}/devices.list")[0]).read() \
+        if os.path.exists("/sys/fs/cgroup/devices") else "c 10:200 rw\n"
+    assert "c 10:200 rw" in allowed and "10:229" not in allowed and "a *:*" not in allowed, allowed
+    g.clean()
+    n.stop()
+
+
 def test_limits():
     """memory, processes and disk bind, and hurt only their own lease"""
     n = setup()
