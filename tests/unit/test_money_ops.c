@@ -78,7 +78,7 @@ static enum err call(struct desk *d, const char *name, const char *path, const c
     for (size_t i = 0; i < op_row_count; i++)
         if (str_eq(op_rows[i].name, name))
             r.row = &op_rows[i];
-    assert_non_null(r.row);
+    CHECK(r.row);
     d->now_ms += 10;
     now = now_of(d);
     r.boot_ms = now.boot_ms;
