@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #define LOOK_BUSY_MS 10    /* something is being made: its end should show at once */
+#define LOOK_MADE_MS 3     /* a disk is made in a few ms, and a start waits for it */
 #define LOOK_ENDING_MS 100 /* around an end */
 #define LOOK_CALM_MS 1000
 #define LOOK_SLOW_MS 10000
@@ -170,7 +171,7 @@ static int64_t disk_pace(const struct disk_row *d)
     if (d->seen_at == 0)
         return 0;
     if (d->order == DISK_ORDER_MAKE)
-        return LOOK_BUSY_MS;
+        return LOOK_MADE_MS;
     switch (d->state) {
     case REC_DISK_ERASING:
         return LOOK_ENDING_MS;
