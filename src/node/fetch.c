@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "node/dialguard.h"
 #include "node/paths.h"
 #include "node/sys.h"
 
@@ -172,41 +173,6 @@ static enum err layout_fetch(const struct node_config *cfg, const char *folder, 
 
 /* Registries */
 
-/* Addresses no image may come from unless the operator allowed it: this machine's own, private and
- * link-local ones, and what maps onto them. */
-static bool v4_forbidden(uint32_t a)
-{
-    static const struct {
-        uint32_t net;
-        int bits;
-    } rows[] = {{0x00000000, 8},  {0x0a000000, 8},  {0x64400000, 10}, {0x7f000000, 8},
-                {0xa9fe0000, 16}, {0xac100000, 12}, {0xc0000000, 24}, {0xc0a80000, 16},
-                {0xc6120000, 15}, {0xe0000000, 3}};
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if ((a ^ rows[i].net) >> (32 - rows[i].bits) == 0)
-            return true;
-    return false;
-}
-
-static bool address_forbidden(const struct sockaddr *sa)
-{
-    if (sa->sa_family == AF_INET)
-        return v4_forbidden(ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr));
-    if (sa->sa_family != AF_INET6)
-        return true;
-    const uint8_t *b = ((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr.s6_addr;
-    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    static const uint8_t nat64[12] = {0, 0x64, 0xff, 0x9b};
-    uint32_t tail = (uint32_t)b[12] << 24 | (uint32_t)b[13] << 16 | (uint32_t)b[14] << 8 | b[15];
-    if (memcmp(b, mapped, 12) == 0 || memcmp(b, nat64, 12) == 0)
-        return v4_forbidden(tail);
-    if (b[0] == 0x20 && b[1] == 0x02) /* 6to4 carries an IPv4 address */
-        return v4_forbidden((uint32_t)b[2] << 24 | (uint32_t)b[3] << 16 | (uint32_t)b[4] << 8 |
-                            b[5]);
-    return (b[0] & 0xe0) != 0x20; /* only global unicast is outside */
-}
-
 /* "host[:port]/repository[:tag][@digest]". The host is always named: which one a short name would
  * mean differs from machine to machine. */
 static bool reference_split(const char *ref, char host[256], char repository[512], char tag[256])
@@ -254,7 +220,7 @@ static enum err host_check(const char *host, struct refusal *why)
         return pull_fail(why, cause);
     }
     for (const struct addrinfo *a = list; a; a = a->ai_next)
-        bad |= address_forbidden(a->ai_addr);
+        bad |= dialguard_forbidden(a->ai_addr);
     freeaddrinfo(list);
     if (bad) {
         str_printf(cause, sizeof(cause),
@@ -338,9 +304,14 @@ static enum err registry_fetch(const struct node_config *cfg, const char *source
                           to,
                           NULL};
     struct sys_tool tool = {.argv = argv, .env = env, .timeout_ms = PULL_MS};
-    enum err e = sys_tool_run(&tool, NULL) == ERR_OK
-                     ? dir_to_layout(cfg, name, temp, digest, ret_digest, why)
-                     : registry_fail(&tool, source, why);
+    enum err e = cfg->private_registries ? sys_tool_run(&tool, NULL) : dialguard_run(&tool, why);
+    if (e == ERR_FORBIDDEN)
+        e = pull_fail(why,
+                      "the registry leads to an address of this machine or its private network");
+    else if (e == ERR_SYSTEM)
+        e = registry_fail(&tool, source, why);
+    else if (e == ERR_OK)
+        e = dir_to_layout(cfg, name, temp, digest, ret_digest, why);
     sys_remove_tree(AT_FDCWD, temp);
     return e;
 }

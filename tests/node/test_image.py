@@ -376,7 +376,37 @@ def test_fetch_from_a_registry():
     assert [f for f in os.listdir(f"{state}/agent/staging") if f.endswith(".pull")] == []
     drv(state, "image-import", digest, "r2", want="ok")
     drv(state, "image-remove", digest, want="ok")
-    server.shutdown()
+    # Guarded: a public address (of documentation, here on lo) serves, but sends us round to a private one.
+    sh("ip addr add 198.51.100.7/32 dev lo")
+    public = http.server.ThreadingHTTPServer(("198.51.100.7", 0), Registry)
+    threading.Thread(target=public.serve_forever, daemon=True).start()
+    conf = f"{rig.tmp}/registries.conf"
+    with open(conf, "w") as f:
+        f.write(f'[[registry]]\nlocation = "198.51.100.7:{public.server_port}"\ninsecure = true\n')
+    sh(["mount", "--bind", conf, "/etc/containers/registries.conf"])
+    ref = f"docker://198.51.100.7:{public.server_port}/some/image:1.0"
+    assert drv(state, "fetch", ref, "-", "r5", 0, want="ok").digest == digest
+    inner = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    threading.Thread(target=inner.serve_forever, daemon=True).start()
+    plain = Registry.do_GET
+
+    def turned(self):
+        if "/blobs/" not in self.path or self.server is inner:
+            return plain(self)
+        self.send_response(307)
+        self.send_header("Location", f"http://127.0.0.1:{inner.server_port}{self.path}")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    seen.clear()
+    Registry.do_GET = turned
+    assert drv(state, "fetch", ref, digest, "r6", 1, want="ok").digest == digest, "allowed, it would work"
+    assert [p for p in seen if "/blobs/" in p]
+    seen.clear()
+    r = drv(state, "fetch", ref, digest, "r7", 0, want="image_pull")
+    assert "private network" in r.line and not [p for p in seen if "/blobs/" in p], r.line
+    for s in (server, public, inner):
+        s.shutdown()
+    sh(["umount", "/etc/containers/registries.conf"])
 
 
 def test_killed_imports():
