@@ -50,8 +50,7 @@ struct near {
     size_t score;
 };
 
-static void model_try(struct near *match, struct near *almost, const char *typed,
-                      const char *model)
+static void model_try(struct near *match, struct near *almost, const char *typed, const char *model)
 {
     size_t score = place_model_match(typed, model), distance;
 
@@ -74,7 +73,7 @@ enum err ask_model(struct op *op, const char *typed, char ret_model[GPU_MODEL_SI
     struct near match = {0}, almost = {0};
     enum err e = store_node_list(op->store, &nodes);
 
-    VEC_FOREACH(n, &nodes)
+    VEC_FOREACH (n, &nodes)
         for (int32_t i = 0; i < n->gpu_count; i++)
             model_try(&match, &almost, typed, n->gpus[i].model);
     vec_fini(&nodes);
@@ -85,8 +84,9 @@ enum err ask_model(struct op *op, const char *typed, char ret_model[GPU_MODEL_SI
     }
     (void)refusef(&op->why, ERR_NOT_FOUND, "what", "%s", "card");
     if (almost.score && almost.score <= 3)
-        refusal_setf(&op->why, "name", op->lang == LANG_ZH ? "%s（是否指 %s？）" : "%s (did you mean %s?)",
-                     typed, almost.model);
+        refusal_setf(&op->why, "name",
+                     op->lang == LANG_ZH ? "%s（是否指 %s？）" : "%s (did you mean %s?)", typed,
+                     almost.model);
     else
         refusal_set(&op->why, "name", typed);
     refusal_set(&op->why, "verb", "offers");
@@ -187,8 +187,8 @@ static enum err ask_disk(struct op *op, const char *text, struct ask_disk *a)
     if (!len || len >= sizeof(a->name))
         return ask_bad(op, "disk", N_("NAME:SIZE or NAME"));
     memcpy(a->name, text, len);
-    if (colon && (size_parse_mib(colon + 1, &a->size_mib) != ERR_OK ||
-                  a->size_mib > DISK_MIB_MAX || a->size_mib < DISK_MIB_MIN))
+    if (colon && (size_parse_mib(colon + 1, &a->size_mib) != ERR_OK || a->size_mib > DISK_MIB_MAX ||
+                  a->size_mib < DISK_MIB_MIN))
         return ask_bad(op, "disk", N_("a size such as 8GiB"));
     e = store_disk_lookup(op->store, op->who.project, a->name, &d, &none);
     if (e == ERR_OK && (d.life <= DISK_LIFE_READY || !colon))
@@ -206,7 +206,8 @@ enum err ask_disks(struct op *op, struct ask_disk ret_d[INSTANCE_DISKS_MAX], int
     size_t i;
 
     *ret_n = 0;
-    json_array_foreach(json_object_get(op->body, "disk"), i, v) {
+    json_array_foreach(json_object_get(op->body, "disk"), i, v)
+    {
         struct ask_disk a = {0};
 
         if (i == INSTANCE_DISKS_MAX)
@@ -241,8 +242,8 @@ enum err ask_price(struct op *op, int64_t *ret_u, bool *ret_given)
 enum err ask_image(struct op *op, struct image *ret_i)
 {
     const char *name = arg(op, "image");
-    enum err e = name ? store_image_get(op->store, name, ret_i)
-                      : store_image_default(op->store, ret_i);
+    enum err e =
+        name ? store_image_get(op->store, name, ret_i) : store_image_default(op->store, ret_i);
 
     if (e == ERR_NOT_FOUND)
         return refusef(&op->why, ERR_IMAGE_NOT_FOUND, "name", "%s", name ? name : "(default)");

@@ -82,8 +82,7 @@ enum err core_init(struct core **ret_c, struct store *store, const struct core_c
     c->config = *config;
     c->ids = ids;
     engine_local_init(&c->engine);
-    if (core_clock_start(c, now) != ERR_OK ||
-        store_event_last(store, &c->event_last) != ERR_OK) {
+    if (core_clock_start(c, now) != ERR_OK || store_event_last(store, &c->event_last) != ERR_OK) {
         core_fini(c);
         return store_refuse(store, why);
     }
@@ -104,11 +103,11 @@ void core_fini(struct core *c)
     struct refusal why = {0};
 
     (void)refusef(&why, ERR_UNAVAILABLE, "why", "the server is stopping");
-    VEC_FOREACH(m, &c->pending) {
+    VEC_FOREACH (m, &c->pending) {
         reply_refused(&m->request, &why);
         core_request_fini(&m->request);
     }
-    VEC_FOREACH(m, &c->held) {
+    VEC_FOREACH (m, &c->held) {
         reply_refused(&m->request, &why);
         core_request_fini(&m->request);
     }
@@ -335,7 +334,7 @@ static enum err batch_effects(struct core *c, struct core_messages *batch, bool 
 {
     int64_t changes = store_changes(c->store);
 
-    VEC_FOREACH(m, batch)
+    VEC_FOREACH (m, batch)
         TRY(message_run(c, m, now));
     if (tick)
         TRY(tick_run(c, now));
@@ -370,7 +369,7 @@ static void message_reply(struct core_message *m)
 /* A node's report is in; its answer waits for news. Only the newest request of a node waits. */
 static void node_hold(struct core *c, struct core_message *m)
 {
-    VEC_FOREACH(h, &c->held)
+    VEC_FOREACH (h, &c->held)
         if (str_eq(h->request.who.node.s, m->request.who.node.s))
             h->hold_until_ms = 0;
     free(TAKE(m->answer));
@@ -424,7 +423,7 @@ static void batch_refuse(struct core *c, struct core_messages *batch, struct ref
     COUNT(c, commit_failures, 1);
     while (engine_told(&c->engine, &node)) {
     }
-    VEC_FOREACH(m, batch) {
+    VEC_FOREACH (m, batch) {
         free(TAKE(m->answer));
         m->why = *why;
         message_reply(m);
@@ -456,7 +455,7 @@ enum err core_run_batch(struct core *c, const struct core_now *now, struct refus
         if (store_event_last(c->store, &last) == ERR_OK)
             __atomic_store_n(&c->event_last, last, __ATOMIC_RELEASE);
     }
-    VEC_FOREACH(m, &batch) {
+    VEC_FOREACH (m, &batch) {
         if (m->why.code == ERR_OK && str_eq(m->request.row->name, "node_sync"))
             node_hold(c, m);
         else

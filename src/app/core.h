@@ -1,14 +1,14 @@
-/* core.h: the control plane without I/O but the store: messages in, one transaction a batch, answers
- * out after the commit that makes them true.
+/* core.h: the control plane without I/O but the store: messages in, one transaction a batch,
+ * answers out after the commit that makes them true.
  *
  *     core_submit(...) any number of times; core_run_batch(core, now): BEGIN; for each message
  *     SAVEPOINT, handler, RELEASE or ROLLBACK; COMMIT; then the replies. What arrives meanwhile is
  *     the next batch (group commit).
  *
- * Everything here belongs to the thread that owns the writing store; the daemon puts a bounded queue
- * in front. Time comes in with each batch, randomness through the id maker, so that a simulator
- * runs this very code. Operations with OPF_READ may instead be run by core_read() in a reader's
- * thread on its own read-only connection.
+ * Everything here belongs to the thread that owns the writing store; the daemon puts a bounded
+ * queue in front. Time comes in with each batch, randomness through the id maker, so that a
+ * simulator runs this very code. Operations with OPF_READ may instead be run by core_read() in a
+ * reader's thread on its own read-only connection.
  *
  * A node_sync that asks to wait (wait_ms) is held by the core itself and answered when something
  * newer is wanted of that node or the time is over; run a batch at least once a second. */
@@ -44,7 +44,7 @@ struct core_reply {
     const struct refusal *why; /* borrowed, with code != ERR_OK */
     const char *answer;        /* borrowed until the callback returns */
     size_t answer_len;
-    bool replayed;             /* by its Idempotency-Key */
+    bool replayed; /* by its Idempotency-Key */
 };
 typedef void core_reply_fn(void *user, const struct core_reply *r);
 
@@ -53,12 +53,12 @@ struct core_request {
     struct principal who;
     enum lang lang;
     char request_id[ID_SIZE];
-    char idem_key[TEXT_SIZE];             /* "" when the operation takes none */
+    char idem_key[TEXT_SIZE]; /* "" when the operation takes none */
     bool dry_run;
-    char *path_arg[OP_PATH_ARGS_MAX];     /* owned, or NULL */
-    json_t *body, *query;                 /* owned; NULL counts as an empty object */
-    utime_t boot_ms;                      /* arrival, on the clock of core_now.boot_ms */
-    core_reply_fn *reply;                 /* called once, after the commit; never NULL */
+    char *path_arg[OP_PATH_ARGS_MAX]; /* owned, or NULL */
+    json_t *body, *query;             /* owned; NULL counts as an empty object */
+    utime_t boot_ms;                  /* arrival, on the clock of core_now.boot_ms */
+    core_reply_fn *reply;             /* called once, after the commit; never NULL */
     void *reply_user;
 };
 
@@ -70,8 +70,8 @@ enum err core_init(struct core **ret_c, struct store *store, const struct core_c
 /* Unanswered messages get ERR_UNAVAILABLE. */
 void core_fini(struct core *c);
 
-/* Takes the request's owned parts, always. ERR_BUSY when CORE_PENDING_MAX wait: nothing was kept but
- * the owned parts are freed and reply is not called. */
+/* Takes the request's owned parts, always. ERR_BUSY when CORE_PENDING_MAX wait: nothing was kept
+ * but the owned parts are freed and reply is not called. */
 #define CORE_PENDING_MAX 1024
 enum err core_submit(struct core *c, struct core_request *r);
 /* One transaction over all that was submitted, a tick when one is due, then the replies.
@@ -89,8 +89,8 @@ void core_request_fini(struct core_request *r); /* frees the owned parts */
 const struct core_config *core_config_of(const struct core *c);
 struct id core_id(struct core *c, const char *prefix);
 void core_random(struct core *c, void *buf, size_t size); /* for secrets */
-bool core_clock_alarm(const struct core *c);   /* a step of the clock: no new starts (B22) */
-enum err core_clock_clear(struct op *op);      /* by check_run clear_clock */
+bool core_clock_alarm(const struct core *c); /* a step of the clock: no new starts (B22) */
+enum err core_clock_clear(struct op *op);    /* by check_run clear_clock */
 /* Ids of the last event that is committed; the feed's readers wait for it to grow. Any thread. */
 int64_t core_event_last(const struct core *c);
 

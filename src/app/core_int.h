@@ -17,12 +17,13 @@ struct core_messages {
     size_t len, cap;
 };
 
-/* The ledger clock: strictly increasing ms. Between batches it follows the boot-time clock, so that a
- * step of the wall clock moves no charge; only a new boot of the machine looks at the wall again. */
+/* The ledger clock: strictly increasing ms. Between batches it follows the boot-time clock, so that
+ * a step of the wall clock moves no charge; only a new boot of the machine looks at the wall again.
+ */
 struct core_clock {
-    utime_t last_ms;             /* given out last */
+    utime_t last_ms;               /* given out last */
     utime_t base_ms, base_boot_ms; /* ledger = base + (boot − base_boot); fixed at start */
-    utime_t wall_ms, boot_ms;    /* of the last batch */
+    utime_t wall_ms, boot_ms;      /* of the last batch */
     char boot[33];
     bool alarm; /* the wall clock stepped: no new starts until an operator clears it */
 };
@@ -35,10 +36,10 @@ struct core {
     struct core_clock clock;
     utime_t listening_since; /* ledger clock of the start: silence is counted from here */
     struct core_messages pending, held;
-    utime_t tick_due_ms; /* boot clock */
+    utime_t tick_due_ms;  /* boot clock */
     utime_t slow_tick_ms; /* ledger clock of the last slow tick */
-    bool alarm_news;     /* the alarm went on and nobody was told yet */
-    bool dirty;          /* the running batch changed something */
+    bool alarm_news;      /* the alarm went on and nobody was told yet */
+    bool dirty;           /* the running batch changed something */
     int64_t event_last;
     struct core_stats stats;
 };

@@ -24,8 +24,7 @@ int64_t life_for_s(const struct op *op, const struct instance *i)
     return MAX((i->ends_at - op->now + MS_PER_S - 1) / MS_PER_S, (int64_t)1);
 }
 
-enum err life_ask(struct op *op, const struct instance *i, int64_t for_s,
-                  struct funds_ask *ret_ask)
+enum err life_ask(struct op *op, const struct instance *i, int64_t for_s, struct funds_ask *ret_ask)
 {
     struct funds_ask ask = {.project = i->project, .for_s = for_s};
 
@@ -150,8 +149,8 @@ static enum err refuse_driver(struct op *op, const struct place_ask *ask,
     return ERR_IMAGE_DRIVER;
 }
 
-static enum err refuse_place(struct op *op, const struct place_ask *ask,
-                             const struct candidates *c, const struct place_result *r)
+static enum err refuse_place(struct op *op, const struct place_ask *ask, const struct candidates *c,
+                             const struct place_result *r)
 {
     AUTO_STRBUF struct strbuf why;
     char fit[REFUSAL_VALUE_MAX];

@@ -20,11 +20,13 @@ static const struct {
     [INSTANCE_PREEMPTING] = {"instance.preempting", N_("{name} will be reclaimed.")},
     [INSTANCE_STOPPING] = {"instance.stopping",
                            N_("{name} is stopping ({reason}); its cards cost nothing any more.")},
-    [INSTANCE_STOPPED] = {"instance.stopped", N_("{name} is stopped ({reason}); its disks are kept.")},
+    [INSTANCE_STOPPED] = {"instance.stopped",
+                          N_("{name} is stopped ({reason}); its disks are kept.")},
     [INSTANCE_UNREACHABLE] = {"instance.unreachable",
                               N_("{name} is unreachable: no proof of life from its node. It costs "
                                  "nothing meanwhile.")},
-    [INSTANCE_RELEASING] = {"instance.releasing", N_("{name} is being released; its data is erased.")},
+    [INSTANCE_RELEASING] = {"instance.releasing",
+                            N_("{name} is being released; its data is erased.")},
     [INSTANCE_RELEASED] = {"instance.released", N_("{name} is released; its data is erased.")},
     [INSTANCE_FAILED] = {"instance.failed", N_("{name} could not be started; it cost nothing.")},
 };
@@ -93,7 +95,7 @@ static enum err instance_disks_gone(struct op *op, struct id instance, bool *ret
     enum err e = store_disk_list_instance(op->store, instance, &disks);
 
     *ret_gone = true;
-    VEC_FOREACH(d, &disks)
+    VEC_FOREACH (d, &disks)
         *ret_gone &= d->life == DISK_LIFE_ERASED;
     vec_fini(&disks);
     return e;

@@ -1,6 +1,6 @@
 /* lifecycle.h: the one place where instances, leases, disks and money move together. Called by
- * operations, node reports and ticks, always inside a savepoint of the core's transaction. The rules
- * are in domain/instance.h, lease.h and place.h; money is funds.h.
+ * operations, node reports and ticks, always inside a savepoint of the core's transaction. The
+ * rules are in domain/instance.h, lease.h and place.h; money is funds.h.
  *
  * Errors: refusals in op->why; ERR_STORE (the core fills the reason). */
 #pragma once
@@ -23,7 +23,8 @@ int64_t life_for_s(const struct op *op, const struct instance *i);
 
 /* Places the instance, holds its first term, grants a lease and tells the node: or changes nothing
  * that the savepoint would not undo. ev: INSTANCE_EV_PLACED or _START. Saves the instance.
- * ERR_CAPACITY_NONE, ERR_CAPACITY_NEVER, ERR_IMAGE_DRIVER, ERR_CLOCK_STEP, ERR_BALANCE, ERR_BUDGET. */
+ * ERR_CAPACITY_NONE, ERR_CAPACITY_NEVER, ERR_IMAGE_DRIVER, ERR_CLOCK_STEP, ERR_BALANCE, ERR_BUDGET.
+ */
 enum err life_grant(struct op *op, struct instance *i, enum instance_event ev);
 /* Only the question: where would it go, and why nowhere. */
 enum err life_place(struct op *op, const struct instance *i, struct place_result *ret_r,

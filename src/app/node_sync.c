@@ -1,5 +1,6 @@
-/* What a node says, taken in. The order matters: that it is there, its inventory, disks, leases that
- * became ready, evidence, leases that ended; so that evidence always finds what it belongs to. */
+/* What a node says, taken in. The order matters: that it is there, its inventory, disks, leases
+ * that became ready, evidence, leases that ended; so that evidence always finds what it belongs to.
+ */
 #include "app/node_sync.h"
 
 #include <sodium.h>
@@ -115,7 +116,8 @@ static enum err take_gpus(struct report *r, const json_t *gpus)
     size_t i;
 
     n->gpu_count = 0;
-    json_array_foreach(gpus, i, o) {
+    json_array_foreach(gpus, i, o)
+    {
         if (n->gpu_count == NODE_GPUS_MAX || !take_gpu(&n->gpus[n->gpu_count], o))
             return protocol(r->op, "a card of the inventory");
         for (int32_t k = 0; k < n->gpu_count; k++)
@@ -219,8 +221,8 @@ static enum err take_disk(struct report *r, const json_t *o)
         return ERR_OK; /* not ours to judge */
     TRY(e);
     if (str_eq(state, "erased"))
-        return life_disk_erased(op, &d, get_str(erase, "method")[0] ? get_str(erase, "method")
-                                                                    : "basic",
+        return life_disk_erased(op, &d,
+                                get_str(erase, "method")[0] ? get_str(erase, "method") : "basic",
                                 get_i64(erase, "bytes", 0), get_i64(erase, "ms", 0));
     if (!str_eq(state, "ready") && !str_eq(state, "attached"))
         return ERR_OK;
@@ -312,8 +314,8 @@ static enum err idle_cards_notice(struct report *r, const json_t *o, const struc
                       i->shape.gpu_count, "cards", json_object_get(o, "idle_cards"));
 }
 
-static enum err report_event(struct report *r, const struct instance *i,
-                             const struct lease_fact *f, bool was_ok)
+static enum err report_event(struct report *r, const struct instance *i, const struct lease_fact *f,
+                             bool was_ok)
 {
     if (f->report_ok || !was_ok)
         return ERR_OK;
@@ -391,7 +393,8 @@ static void take_error(const json_t *o, struct refusal *why)
     if (!err_find(get_str(error, "code"), &code) || code == ERR_OK)
         return;
     (void)refuse(why, code);
-    json_object_foreach(params, key, v) {
+    json_object_foreach(params, key, v)
+    {
         if (json_is_string(v) && why->param_count < REFUSAL_PARAMS_MAX && strlen(key) < 12)
             refusal_set(why, key, json_string_value(v));
     }
@@ -437,7 +440,8 @@ static enum err each_lease(struct report *r, lease_taker *take)
     const json_t *o;
     size_t i;
 
-    json_array_foreach(json_object_get(r->body, "leases"), i, o) {
+    json_array_foreach(json_object_get(r->body, "leases"), i, o)
+    {
         struct lease l;
         enum err e;
 
@@ -488,8 +492,7 @@ static enum err drop_slices(struct report *r, const char *boot, const json_t *sl
 
     if (!str_copy(b.boot, sizeof(b.boot), boot))
         return protocol(r->op, "slices_boot");
-    json_array_foreach(slices, i, o)
-        b.ack_seq = MAX(b.ack_seq, get_i64(o, "seq", 0));
+    json_array_foreach(slices, i, o) b.ack_seq = MAX(b.ack_seq, get_i64(o, "seq", 0));
     TRY(store_node_boot_save(r->op->store, &b));
     return event_emit(r->op, (struct id){""}, (struct id){""}, "node.evidence_lost",
                       N_("Node {node} sent evidence of a boot that was never heard of; it is not "
@@ -518,8 +521,7 @@ static enum err take_slices(struct report *r)
         TRY(e);
     }
     list = mem_alloc(n * sizeof(*list));
-    json_array_foreach(slices, i, o)
-        TRY(take_slice(r, o, &list[i]));
+    json_array_foreach(slices, i, o) TRY(take_slice(r, o, &list[i]));
     TRY(funds_slices_accept(r->op->store, r->op->now, r->node.id, b.boot, b.anchor_ms, list, n, &a,
                             &r->op->why));
     b.ack_seq = MAX(b.ack_seq, a.ack_seq);
@@ -554,9 +556,10 @@ static enum err take_unknown(struct report *r)
 
     if (!get_bool(r->body, "full", true))
         return ERR_OK;
-    json_array_foreach(json_object_get(r->body, "unknown"), i, o) {
-        struct node_unknown u = {.node = r->node.id, .pid = get_i64(o, "pid", 0),
-                                 .seen_at = op->now};
+    json_array_foreach(json_object_get(r->body, "unknown"), i, o)
+    {
+        struct node_unknown u = {
+            .node = r->node.id, .pid = get_i64(o, "pid", 0), .seen_at = op->now};
 
         if (i >= LEASES_MAX || !json_get_text(o, "lease", u.lease, sizeof(u.lease)))
             return protocol(op, "an unknown guest");
@@ -592,8 +595,7 @@ static enum err each_item(struct report *r, const char *key,
     const json_t *o;
     size_t i;
 
-    json_array_foreach(json_object_get(r->body, key), i, o)
-        TRY(take(r, o));
+    json_array_foreach(json_object_get(r->body, key), i, o) TRY(take(r, o));
     return ERR_OK;
 }
 

@@ -19,7 +19,7 @@ static enum err write_keys(struct op *op, struct id project)
     enum err e = store_key_list_project(op->store, project, &keys);
 
     json_array_begin(&op->out, "keys");
-    VEC_FOREACH(k, &keys)
+    VEC_FOREACH (k, &keys)
         json_str(&op->out, NULL, k->public_key);
     json_array_finish(&op->out);
     vec_fini(&keys);
@@ -66,7 +66,7 @@ static enum err write_spec(struct op *op, const struct instance *i)
 static void write_notices(struct op *op, const struct lease *l, const struct outbox_list *box)
 {
     json_array_begin(&op->out, "notices");
-    VEC_FOREACH(o, box) {
+    VEC_FOREACH (o, box) {
         if (!str_eq(o->kind, "notice") || !str_eq(o->target, l->id.s))
             continue;
         json_object_begin(&op->out, NULL);
@@ -157,7 +157,7 @@ static enum err write_node_disks(struct op *op, struct id node)
     enum err e = store_disk_list_node(op->store, node, &disks);
 
     json_array_begin(&op->out, "disks");
-    VEC_FOREACH(d, &disks) {
+    VEC_FOREACH (d, &disks) {
         json_object_begin(&op->out, NULL);
         json_str(&op->out, "disk", d->id.s);
         json_str(&op->out, "instance", d->instance.s[0] ? d->instance.s : NULL);
@@ -197,7 +197,7 @@ static enum err write_images(struct op *op)
 static void write_kill(struct op *op, const struct outbox_list *box)
 {
     json_array_begin(&op->out, "kill_unknown");
-    VEC_FOREACH(o, box)
+    VEC_FOREACH (o, box)
         if (str_eq(o->kind, "kill_unknown"))
             json_str(&op->out, NULL, o->target);
     json_array_finish(&op->out);

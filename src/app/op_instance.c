@@ -56,7 +56,8 @@ static enum err take_labels(struct op *op, struct instance *i)
     size_t n;
 
     strbuf_init(&b, sizeof(i->labels) - 1);
-    json_array_foreach(json_object_get(op->body, "label"), n, v) {
+    json_array_foreach(json_object_get(op->body, "label"), n, v)
+    {
         const char *text = json_string_value(v);
 
         if (!strchr(text, '=') || strchr(text, ',') || text[0] == '=')
@@ -88,7 +89,8 @@ static enum err take_ports(struct op *op, struct instance *i)
     size_t n;
 
     TRY(add_port(op, i, 22));
-    json_array_foreach(json_object_get(op->body, "port"), n, v) {
+    json_array_foreach(json_object_get(op->body, "port"), n, v)
+    {
         int64_t guest;
 
         if (str_parse_i64(json_string_value(v), 1, 65535, &guest) != ERR_OK)
@@ -123,9 +125,9 @@ static enum err take_spec(struct op *op, const struct instance *i)
     const json_t *v;
     size_t n;
 
-    json_array_foreach(json_object_get(op->body, "env"), n, v)
-        if (!strchr(json_string_value(v), '=') || json_string_value(v)[0] == '=')
-            return ask_bad(op, "env", N_("K=V"));
+    json_array_foreach(json_object_get(op->body, "env"), n,
+                       v) if (!strchr(json_string_value(v), '=') ||
+                              json_string_value(v)[0] == '=') return ask_bad(op, "env", N_("K=V"));
     for (size_t k = 0; k < 2; k++) {
         v = json_object_get(op->body, keys[k]);
         text[k] = json_is_array(v) ? json_dumps(v, JSON_COMPACT) : mem_strdup("[]");

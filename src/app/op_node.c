@@ -140,7 +140,7 @@ enum err op_node_kill_unknown(struct op *op)
 
     TRY(lookup(op, n));
     e = store_unknown_list(op->store, n->id, &list);
-    VEC_FOREACH(u, &list)
+    VEC_FOREACH (u, &list)
         known |= str_eq(u->lease, op->path_arg[1]);
     vec_fini(&list);
     TRY(e);

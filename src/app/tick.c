@@ -36,8 +36,8 @@ static enum err tick_close(struct op *op, const char *name, enum err e)
 
 static enum err node_tick(struct op *op, struct node *n)
 {
-    enum node_state state = node_state_at(n, op->now, op->core->listening_since,
-                                          op->core->config.node_silent_ms);
+    enum node_state state =
+        node_state_at(n, op->now, op->core->listening_since, op->core->config.node_silent_ms);
 
     /* a silent node comes back by its own word only */
     if (state == n->state || n->state == NODE_SILENT)
@@ -82,7 +82,7 @@ static enum err lease_renew(struct op *op, struct lease *l)
 static enum err lease_overdue(struct op *op, const struct lease *l)
 {
     struct instance i;
-    enum end_reason reason = l->ends_at <= l->paid_until ? END_REACHED
+    enum end_reason reason = l->ends_at <= l->paid_until           ? END_REACHED
                              : l->limit == (int32_t)TERM_BY_BUDGET ? END_BUDGET
                                                                    : END_BALANCE;
 

@@ -77,12 +77,11 @@ static enum err load_money(struct op *op, struct instance_view *v)
     size_t n = 0;
     enum err e;
 
-    VEC_FOREACH(d, &v->disks)
+    VEC_FOREACH (d, &v->disks)
         if (n < FUNDS_DISKS_MAX && d->life <= DISK_LIFE_READY)
-            disks[n++] =
-                (struct funds_disk){.id = d->id, .kind = d->kind, .size_mib = d->size_mib};
-    e = funds_rates(op->store, op->now, v->i->project, v->i->id, &v->runs, disks, n,
-                    &v->run_hour_u, &v->stopped_hour_u, &op->why);
+            disks[n++] = (struct funds_disk){.id = d->id, .kind = d->kind, .size_mib = d->size_mib};
+    e = funds_rates(op->store, op->now, v->i->project, v->i->id, &v->runs, disks, n, &v->run_hour_u,
+                    &v->stopped_hour_u, &op->why);
     if (e == ERR_PRICE_UNKNOWN) /* no longer sold: what runs goes on with its own binding */
         op->why = (struct refusal){0};
     else
@@ -152,7 +151,7 @@ static void write_disks(struct op *op, const struct instance_view *v)
     struct json_writer *w = &op->out;
 
     json_array_begin(w, "disks");
-    VEC_FOREACH(d, &v->disks) {
+    VEC_FOREACH (d, &v->disks) {
         json_object_begin(w, NULL);
         json_str(w, "id", d->id.s);
         text_or_none(w, "name", d->name);
@@ -363,7 +362,7 @@ enum err view_node(struct op *op, const char *key, const struct node *n)
     write_gpus(w, n);
     e = store_unknown_list(op->store, n->id, &unknown);
     json_array_begin(w, "unknown");
-    VEC_FOREACH(u, &unknown)
+    VEC_FOREACH (u, &unknown)
         json_str(w, NULL, u->lease);
     json_array_finish(w);
     vec_fini(&unknown);

@@ -12,7 +12,8 @@
 #define F INSTANCE_FAILED
 #define _ SAME
 
-/* Of an instance that ran; one that never did takes the other way below. */
+/* clang-format off */
+/* A table is read in columns. Of an instance that ran; one that never did takes the other way below. */
 static const enum instance_state table[INSTANCE_STATE_COUNT][INSTANCE_EVENT_COUNT] = {
     /*                       placed start ready stop release fail closed erased silent heard */
     [INSTANCE_QUEUED] =      {P,    _,    _,    Z,   Z,      F,   _,     _,     _,     _},
@@ -26,6 +27,7 @@ static const enum instance_state table[INSTANCE_STATE_COUNT][INSTANCE_EVENT_COUN
     [INSTANCE_RELEASED] =    {_,    _,    _,    _,   _,      _,   _,     _,     _,     _},
     [INSTANCE_FAILED] =      {_,    _,    _,    _,   _,      _,   _,     _,     _,     _},
 };
+/* clang-format on */
 
 enum instance_state instance_next(const struct instance *cur, enum instance_event ev, bool ran)
 {

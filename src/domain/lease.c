@@ -62,7 +62,8 @@ enum err lease_decide(const struct lease *cur, const struct lease_event *ev, uti
             fx = LEASE_FX_READY;
             break;
         case LEASE_EV_STOP:
-            next.stop_at = MAX(cur->ready_at ? cur->ready_at : cur->granted_at, lease_bound(cur, now));
+            next.stop_at =
+                MAX(cur->ready_at ? cur->ready_at : cur->granted_at, lease_bound(cur, now));
             next.reason = ev->reason;
             fx = LEASE_FX_STOP | LEASE_FX_TELL;
             break;

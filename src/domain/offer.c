@@ -4,8 +4,8 @@
 #include "domain/money.h"
 #include "domain/place.h"
 
-static const char *const fields[] = {"gpu", "vram", "price", "count", "cpu", "memory",
-                                     "trust", "node"};
+static const char *const fields[] = {"gpu", "vram",   "price", "count",
+                                     "cpu", "memory", "trust", "node"};
 
 static enum err filter_bad(struct refusal *why, const char *word, const char *text)
 {
@@ -62,7 +62,8 @@ static bool term_op(const char *s, enum offer_op *ret_op, size_t *ret_len)
     static const struct {
         const char *text;
         enum offer_op op;
-    } ops[] = {{">=", OFFER_GE}, {"<=", OFFER_LE}, {"=", OFFER_EQ}, {"<", OFFER_LT}, {">", OFFER_GT}};
+    } ops[] = {
+        {">=", OFFER_GE}, {"<=", OFFER_LE}, {"=", OFFER_EQ}, {"<", OFFER_LT}, {">", OFFER_GT}};
 
     for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
         size_t len = strlen(ops[i].text);

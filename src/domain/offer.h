@@ -4,20 +4,28 @@
 #include "domain/types.h"
 
 struct offer {
-    struct id id;            /* stable for a node and model */
+    struct id id;             /* stable for a node and model */
     char gpu[GPU_MODEL_SIZE]; /* "": a CPU-only seat */
     int64_t vram_mib;
     int32_t free, count_max; /* cards, or cores */
     int32_t cpu_max;         /* cores */
     int64_t memory_mib_max;
-    int64_t price_u;         /* per card (or core) and hour */
+    int64_t price_u; /* per card (or core) and hour */
     struct id node;
     char node_name[NAME_SIZE], driver[32], cuda[16];
     bool simulated;
 };
 
-enum offer_field { OFFER_GPU, OFFER_VRAM, OFFER_PRICE, OFFER_COUNT, OFFER_CPU, OFFER_MEMORY,
-                   OFFER_TRUST, OFFER_NODE };
+enum offer_field {
+    OFFER_GPU,
+    OFFER_VRAM,
+    OFFER_PRICE,
+    OFFER_COUNT,
+    OFFER_CPU,
+    OFFER_MEMORY,
+    OFFER_TRUST,
+    OFFER_NODE
+};
 enum offer_op { OFFER_EQ, OFFER_LE, OFFER_GE, OFFER_LT, OFFER_GT };
 struct offer_term {
     enum offer_field field;

@@ -2,8 +2,8 @@
 
 #include "domain/node.h"
 
-static const char *const bars[] = {"fits",  "pinned", "model", "driver", "cuda", "state",
-                                   "cards", "cpu",    "memory", "disk",  "ports"};
+static const char *const bars[] = {"fits",  "pinned", "model",  "driver", "cuda", "state",
+                                   "cards", "cpu",    "memory", "disk",   "ports"};
 
 const char *place_bar_name(enum place_bar b)
 {
@@ -43,8 +43,8 @@ int32_t place_free(const struct node *n, const char *model)
     int32_t free_cards = 0;
 
     for (int32_t i = 0; i < n->gpu_count; i++)
-        free_cards += n->gpus[i].healthy && !n->gpus[i].lease.s[0] &&
-                      strcmp(n->gpus[i].model, model) == 0;
+        free_cards +=
+            n->gpus[i].healthy && !n->gpus[i].lease.s[0] && strcmp(n->gpus[i].model, model) == 0;
     return free_cards;
 }
 

@@ -1,8 +1,8 @@
 /* place.h: which node takes a shape, or why none does. Pure.
  *
  * Whole cards and whole shares of a machine. A node fits when every constraint holds; among those
- * that fit the best fit wins: fewest cards left over, then fewest cores, then the smaller name. When
- * none fits, each candidate says its first unmet constraint in the order of the enum, and the
+ * that fit the best fit wins: fewest cards left over, then fewest cores, then the smaller name.
+ * When none fits, each candidate says its first unmet constraint in the order of the enum, and the
  * nearest change that would fit is found: fewer cards of the same model, else another model with as
  * many cards, else a smaller seat. */
 #pragma once
@@ -13,19 +13,19 @@
 
 enum place_bar {
     PLACE_FITS,
-    PLACE_PINNED,   /* its disks are on another node */
-    PLACE_MODEL,    /* no such card there */
-    PLACE_DRIVER,   /* the image needs a newer driver */
-    PLACE_CUDA,     /* … or CUDA */
-    PLACE_STATE,    /* new, draining or silent */
-    PLACE_CARDS,    /* not enough of them free */
+    PLACE_PINNED, /* its disks are on another node */
+    PLACE_MODEL,  /* no such card there */
+    PLACE_DRIVER, /* the image needs a newer driver */
+    PLACE_CUDA,   /* … or CUDA */
+    PLACE_STATE,  /* new, draining or silent */
+    PLACE_CARDS,  /* not enough of them free */
     PLACE_CPU,
     PLACE_MEMORY,
     PLACE_DISK,
     PLACE_PORTS,
 };
 
-struct place_node { /* a node and what is taken there */
+struct place_node {          /* a node and what is taken there */
     const struct node *node; /* borrowed */
     int64_t cpu_milli_used, memory_mib_used, disk_mib_used;
     int32_t ports_used;
@@ -35,7 +35,7 @@ struct place_ask {
     struct shape shape; /* cpu_milli, memory_mib 0 with cards: their share of the machine */
     int64_t disk_mib;   /* all that is to be made there */
     int32_t ports;
-    struct id pinned;   /* empty: any */
+    struct id pinned;                    /* empty: any */
     const char *need_driver, *need_cuda; /* borrowed; "": none */
 };
 
@@ -46,10 +46,10 @@ struct place_why { /* per candidate */
 };
 
 struct place_result {
-    int best;              /* index, or -1 */
-    struct shape shape;    /* as granted on the best node: shares filled in */
+    int best;                       /* index, or -1 */
+    struct shape shape;             /* as granted on the best node: shares filled in */
     int32_t gpu[INSTANCE_GPUS_MAX]; /* indexes of the node's cards */
-    bool ever;             /* some node could hold it when empty */
+    bool ever;                      /* some node could hold it when empty */
     /* nearest change, when best is -1; gpu_count 0 and cpu_milli 0: there is none */
     struct shape near;
 };

@@ -5,8 +5,8 @@
 static enum err migration_known(struct store *s, const struct migration *m, bool *ret_applied,
                                 struct refusal *why)
 {
-    struct sql q = sql_open(s, "SELECT checksum FROM migration WHERE number=?", "i",
-                            (int64_t)m->number);
+    struct sql q =
+        sql_open(s, "SELECT checksum FROM migration WHERE number=?", "i", (int64_t)m->number);
     bool same = true;
 
     *ret_applied = sql_next(&q);

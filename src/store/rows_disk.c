@@ -3,14 +3,22 @@
 _Static_assert(DISK_LIFE_ERASED == 3 && DISK_DATA == 1, "the numbers in the queries");
 
 static const struct col disk_cols[] = {
-    TEXT_COL(struct disk, id),           TEXT_COL(struct disk, project),
-    REF_COL(struct disk, node),          REF_COL(struct disk, instance),
-    TEXT_COL(struct disk, name),         INT_COL(struct disk, kind),
-    INT_COL(struct disk, life),          BIGINT_COL(struct disk, size_mib),
-    BIGINT_COL(struct disk, used_mib),   TEXT_COL(struct disk, mount),
-    BIGINT_COL(struct disk, created_at), BIGINT_COL(struct disk, ready_at),
-    BIGINT_COL(struct disk, kept_until), TEXT_COL(struct disk, erased_method),
-    BIGINT_COL(struct disk, erased_bytes), BIGINT_COL(struct disk, erase_ms),
+    TEXT_COL(struct disk, id),
+    TEXT_COL(struct disk, project),
+    REF_COL(struct disk, node),
+    REF_COL(struct disk, instance),
+    TEXT_COL(struct disk, name),
+    INT_COL(struct disk, kind),
+    INT_COL(struct disk, life),
+    BIGINT_COL(struct disk, size_mib),
+    BIGINT_COL(struct disk, used_mib),
+    TEXT_COL(struct disk, mount),
+    BIGINT_COL(struct disk, created_at),
+    BIGINT_COL(struct disk, ready_at),
+    BIGINT_COL(struct disk, kept_until),
+    TEXT_COL(struct disk, erased_method),
+    BIGINT_COL(struct disk, erased_bytes),
+    BIGINT_COL(struct disk, erase_ms),
 };
 ROW_TYPE(disk_row, "disk", struct disk, disk_cols, 1);
 static const struct row_finder disk_finder = {
@@ -18,16 +26,16 @@ static const struct row_finder disk_finder = {
     "WHERE project=?1 AND id>=?2 AND id<?3 LIMIT 2", "disk", "disk ls"};
 
 static const struct col image_cols[] = {
-    TEXT_COL(struct image, name),       TEXT_COL(struct image, digest),
-    TEXT_COL(struct image, source),     BIGINT_COL(struct image, bytes),
+    TEXT_COL(struct image, name),        TEXT_COL(struct image, digest),
+    TEXT_COL(struct image, source),      BIGINT_COL(struct image, bytes),
     TEXT_COL(struct image, need_driver), TEXT_COL(struct image, need_cuda),
-    BOOL_COL(struct image, is_default), BIGINT_COL(struct image, created_at),
+    BOOL_COL(struct image, is_default),  BIGINT_COL(struct image, created_at),
 };
 ROW_TYPE(image_row, "image", struct image, image_cols, 1);
 
 static const struct col node_image_cols[] = {
-    TEXT_COL(struct node_image, node),    TEXT_COL(struct node_image, digest),
-    TEXT_COL(struct node_image, state),   BIGINT_COL(struct node_image, bytes),
+    TEXT_COL(struct node_image, node),  TEXT_COL(struct node_image, digest),
+    TEXT_COL(struct node_image, state), BIGINT_COL(struct node_image, bytes),
     TEXT_COL(struct node_image, error),
 };
 ROW_TYPE(node_image_row, "node_image", struct node_image, node_image_cols, 2);
@@ -42,8 +50,8 @@ enum err store_disk_get_any(struct store *s, struct id id, struct disk *ret_d)
     return row_get(s, &disk_row, ret_d, "WHERE id=?", "t", id.s);
 }
 
-enum err store_disk_lookup(struct store *s, struct id project, const char *text,
-                           struct disk *ret_d, struct refusal *why)
+enum err store_disk_lookup(struct store *s, struct id project, const char *text, struct disk *ret_d,
+                           struct refusal *why)
 {
     return row_lookup(s, &disk_row, ret_d, &disk_finder, project, text, why);
 }

@@ -2,25 +2,24 @@
 #include "store/sql.h"
 
 static const struct col audit_cols[] = {
-    BIGINT_COL(struct audit, id), BIGINT_COL(struct audit, at),
-    TEXT_COL(struct audit, project), TEXT_COL(struct audit, user),
-    TEXT_COL(struct audit, actor), TEXT_COL(struct audit, action),
-    TEXT_COL(struct audit, object), TEXT_COL(struct audit, result),
+    BIGINT_COL(struct audit, id),       BIGINT_COL(struct audit, at),
+    TEXT_COL(struct audit, project),    TEXT_COL(struct audit, user),
+    TEXT_COL(struct audit, actor),      TEXT_COL(struct audit, action),
+    TEXT_COL(struct audit, object),     TEXT_COL(struct audit, result),
     TEXT_COL(struct audit, request_id),
 };
 ROW_TYPE(audit_row, "audit", struct audit, audit_cols, 1);
 
 static const struct col event_cols[] = {
-    BIGINT_COL(struct event, id),     BIGINT_COL(struct event, at),
-    TEXT_COL(struct event, project),  TEXT_COL(struct event, instance),
-    TEXT_COL(struct event, kind),     TEXT_COL(struct event, text),
+    BIGINT_COL(struct event, id),     BIGINT_COL(struct event, at), TEXT_COL(struct event, project),
+    TEXT_COL(struct event, instance), TEXT_COL(struct event, kind), TEXT_COL(struct event, text),
     TEXT_COL(struct event, data),
 };
 ROW_TYPE(event_row, "event", struct event, event_cols, 1);
 
 static const struct col outbox_cols[] = {
-    BIGINT_COL(struct outbox, id),   TEXT_COL(struct outbox, node),
-    TEXT_COL(struct outbox, kind),   TEXT_COL(struct outbox, target),
+    BIGINT_COL(struct outbox, id),      TEXT_COL(struct outbox, node),
+    TEXT_COL(struct outbox, kind),      TEXT_COL(struct outbox, target),
     BIGINT_COL(struct outbox, version), TEXT_COL(struct outbox, body),
     BIGINT_COL(struct outbox, at),
 };
@@ -81,8 +80,8 @@ enum err store_idem_get(struct store *s, struct id project, const char *key, str
 
 enum err store_idem_save(struct store *s, const struct idem *i)
 {
-    return sql_run(s, "INSERT INTO idem(project, key, hash, answer, at) VALUES(?,?,?,?,?)",
-                   "tttti", i->project.s, i->key, i->hash, i->answer, i->at);
+    return sql_run(s, "INSERT INTO idem(project, key, hash, answer, at) VALUES(?,?,?,?,?)", "tttti",
+                   i->project.s, i->key, i->hash, i->answer, i->at);
 }
 
 enum err store_idem_prune(struct store *s, utime_t before)
@@ -119,8 +118,7 @@ enum err store_audit_list(struct store *s, struct id project, int64_t before, in
 
 enum err store_event_add(struct store *s, struct event *e)
 {
-    TRY(sql_run(s,
-                "INSERT INTO event(at, project, instance, kind, text, data) VALUES(?,?,?,?,?,?)",
+    TRY(sql_run(s, "INSERT INTO event(at, project, instance, kind, text, data) VALUES(?,?,?,?,?,?)",
                 "ittttt", e->at, e->project.s, e->instance.s, e->kind, e->text, e->data));
     e->id = sql_last_id(s);
     return ERR_OK;
@@ -131,8 +129,8 @@ enum err store_event_list(struct store *s, struct id project, struct id instance
 {
     if (!project.s[0])
         return row_list(s, &event_row, ret_l,
-                        "WHERE id>?1 AND (?2='' OR instance=?2) ORDER BY id LIMIT ?3", "iti",
-                        after, instance.s, limit);
+                        "WHERE id>?1 AND (?2='' OR instance=?2) ORDER BY id LIMIT ?3", "iti", after,
+                        instance.s, limit);
     return row_list(s, &event_row, ret_l,
                     "WHERE project=?1 AND id>?2 AND (?3='' OR instance=?3) ORDER BY id LIMIT ?4",
                     "titi", project.s, after, instance.s, limit);

@@ -96,7 +96,8 @@ enum err store_instance_save(struct store *s, const struct instance *i)
     TRY(row_save(s, &instance_row, i));
     TRY(sql_run(s, "DELETE FROM instance_port WHERE instance=?", "t", i->id.s));
     for (int32_t n = 0; n < i->port_count; n++)
-        TRY(sql_run(s, "INSERT INTO instance_port(instance, guest, host, node) "
+        TRY(sql_run(s,
+                    "INSERT INTO instance_port(instance, guest, host, node) "
                     "VALUES(?,?,?,nullif(?,''))",
                     "tiit", i->id.s, (int64_t)i->ports[n].guest, (int64_t)i->ports[n].host,
                     i->node.s));
@@ -116,8 +117,8 @@ enum err store_instance_list(struct store *s, struct id project, bool all, struc
     if (limit <= 0)
         limit = INT64_MAX;
     if (all)
-        TRY(row_list(s, &instance_row, ret_l, "WHERE project=? AND id>? ORDER BY id LIMIT ?",
-                     "tti", project.s, after.s, limit));
+        TRY(row_list(s, &instance_row, ret_l, "WHERE project=? AND id>? ORDER BY id LIMIT ?", "tti",
+                     project.s, after.s, limit));
     else
         TRY(row_list(s, &instance_row, ret_l,
                      "WHERE project=? AND id>? AND state NOT IN (" GONE_STATES
@@ -154,8 +155,8 @@ enum err store_instance_name_taken(struct store *s, struct id project, const cha
 
 enum err store_host_port_taken(struct store *s, struct id node, int64_t port, bool *ret_taken)
 {
-    struct sql q = sql_open(s, "SELECT 1 FROM instance_port WHERE node=? AND host=?", "ti", node.s,
-                            port);
+    struct sql q =
+        sql_open(s, "SELECT 1 FROM instance_port WHERE node=? AND host=?", "ti", node.s, port);
 
     *ret_taken = sql_next(&q);
     return sql_close(&q);
@@ -180,8 +181,8 @@ enum err store_spec_save(struct store *s, const struct instance_spec *p)
 
 enum err store_spec_get(struct store *s, struct id instance, struct instance_spec *ret_p)
 {
-    struct sql q = sql_open(s, "SELECT argv, env FROM instance_spec WHERE instance=?", "t",
-                            instance.s);
+    struct sql q =
+        sql_open(s, "SELECT argv, env FROM instance_spec WHERE instance=?", "t", instance.s);
     bool found = sql_next(&q);
 
     *ret_p = (struct instance_spec){.instance = instance};

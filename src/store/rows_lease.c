@@ -3,16 +3,26 @@
 _Static_assert(LEASE_CLOSED == 4, "the number in the queries");
 
 static const struct col lease_cols[] = {
-    TEXT_COL(struct lease, id),           TEXT_COL(struct lease, instance),
-    TEXT_COL(struct lease, node),         BIGINT_COL(struct lease, epoch),
-    INT_COL(struct lease, state),         INT_COL(struct lease, gpu_count),
-    BIGINT_COL(struct lease, granted_at), BIGINT_COL(struct lease, ready_at),
-    BIGINT_COL(struct lease, stop_at),    BIGINT_COL(struct lease, ended_at),
-    BIGINT_COL(struct lease, paid_until), BIGINT_COL(struct lease, ends_at),
-    BIGINT_COL(struct lease, evidence_until), BIGINT_COL(struct lease, grace_ms),
-    INT_COL(struct lease, reason),        TEXT_COL(struct lease, hold),
-    INT_COL(struct lease, exit_code),     INT_COL(struct lease, limit),
-    INT_COL(struct lease, cpu_milli),     BIGINT_COL(struct lease, memory_mib),
+    TEXT_COL(struct lease, id),
+    TEXT_COL(struct lease, instance),
+    TEXT_COL(struct lease, node),
+    BIGINT_COL(struct lease, epoch),
+    INT_COL(struct lease, state),
+    INT_COL(struct lease, gpu_count),
+    BIGINT_COL(struct lease, granted_at),
+    BIGINT_COL(struct lease, ready_at),
+    BIGINT_COL(struct lease, stop_at),
+    BIGINT_COL(struct lease, ended_at),
+    BIGINT_COL(struct lease, paid_until),
+    BIGINT_COL(struct lease, ends_at),
+    BIGINT_COL(struct lease, evidence_until),
+    BIGINT_COL(struct lease, grace_ms),
+    INT_COL(struct lease, reason),
+    TEXT_COL(struct lease, hold),
+    INT_COL(struct lease, exit_code),
+    INT_COL(struct lease, limit),
+    INT_COL(struct lease, cpu_milli),
+    BIGINT_COL(struct lease, memory_mib),
 };
 ROW_TYPE(lease_row, "lease", struct lease, lease_cols, 1);
 
@@ -25,8 +35,8 @@ ROW_TYPE(gap_row, "lease_gap", struct lease_gap, gap_cols, 2);
 
 static enum err lease_load_gpus(struct store *s, struct lease *l)
 {
-    struct sql q = sql_open(s, "SELECT uuid FROM lease_gpu WHERE lease=? ORDER BY slot", "t",
-                            l->id.s);
+    struct sql q =
+        sql_open(s, "SELECT uuid FROM lease_gpu WHERE lease=? ORDER BY slot", "t", l->id.s);
 
     for (int32_t i = 0; i < INSTANCE_GPUS_MAX && sql_next(&q); i++)
         (void)str_copy(l->gpus[i], sizeof(l->gpus[i]), sql_text(&q, 0));
@@ -143,8 +153,7 @@ enum err store_fact_save(struct store *s, const struct lease_fact *f)
         "idle_cards=excluded.idle_cards, cards_ok=excluded.cards_ok",
         "tiitiiiiitiii", f->lease.s, (int64_t)f->step, (int64_t)f->step_count, f->detail,
         f->disk_used_mib, f->memory_peak_mib, f->gpu_memory_peak_mib, f->idle_s,
-        (int64_t)f->report_ok, f->report, f->said_at, (int64_t)f->idle_cards,
-        (int64_t)f->cards_ok);
+        (int64_t)f->report_ok, f->report, f->said_at, (int64_t)f->idle_cards, (int64_t)f->cards_ok);
 }
 
 void store_fact_fini(struct lease_fact *f)
@@ -190,8 +199,8 @@ enum err store_log_add(struct store *s, struct id lease, int64_t from, const voi
         return ERR_OK;
     TRY(sql_run(s, "INSERT INTO log_chunk(lease, from_byte, data) VALUES(?,?,?)", "tib", lease.s,
                 from, data, n));
-    return sql_run(s, "DELETE FROM log_chunk WHERE lease=? AND from_byte + length(data) <= ?",
-                   "ti", lease.s, from + (int64_t)n - LOG_KEEP);
+    return sql_run(s, "DELETE FROM log_chunk WHERE lease=? AND from_byte + length(data) <= ?", "ti",
+                   lease.s, from + (int64_t)n - LOG_KEEP);
 }
 
 enum err store_log_remove(struct store *s, struct id instance)

@@ -1,16 +1,16 @@
 #include "store/sql.h"
 
 static const struct col node_cols[] = {
-    TEXT_COL(struct node, id),         TEXT_COL(struct node, name),
-    INT_COL(struct node, state),       BOOL_COL(struct node, drain),
-    BIGINT_COL(struct node, seen_at),  TEXT_COL(struct node, boot),
+    TEXT_COL(struct node, id),          TEXT_COL(struct node, name),
+    INT_COL(struct node, state),        BOOL_COL(struct node, drain),
+    BIGINT_COL(struct node, seen_at),   TEXT_COL(struct node, boot),
     BIGINT_COL(struct node, anchor_ms), BIGINT_COL(struct node, version),
-    INT_COL(struct node, cores),       BIGINT_COL(struct node, memory_mib),
-    BIGINT_COL(struct node, disk_mib), TEXT_COL(struct node, driver),
-    TEXT_COL(struct node, cuda),       TEXT_COL(struct node, runtime),
-    TEXT_COL(struct node, cgroup),     TEXT_COL(struct node, kernel),
-    TEXT_COL(struct node, ssh_host),   U16_COL(struct node, port_min),
-    U16_COL(struct node, port_max),    BOOL_COL(struct node, simulated),
+    INT_COL(struct node, cores),        BIGINT_COL(struct node, memory_mib),
+    BIGINT_COL(struct node, disk_mib),  TEXT_COL(struct node, driver),
+    TEXT_COL(struct node, cuda),        TEXT_COL(struct node, runtime),
+    TEXT_COL(struct node, cgroup),      TEXT_COL(struct node, kernel),
+    TEXT_COL(struct node, ssh_host),    U16_COL(struct node, port_min),
+    U16_COL(struct node, port_max),     BOOL_COL(struct node, simulated),
     BOOL_COL(struct node, online_grow),
 };
 ROW_TYPE(node_row, "node", struct node, node_cols, 1);
@@ -19,8 +19,8 @@ static const struct row_finder node_finder = {
     "WHERE ?1=?1 AND id>=?2 AND id<?3 AND NOT removed LIMIT 2", "node", "admin node ls"};
 
 static const struct col boot_cols[] = {
-    TEXT_COL(struct node_boot, node),        TEXT_COL(struct node_boot, boot),
-    BIGINT_COL(struct node_boot, anchor_ms), BIGINT_COL(struct node_boot, ack_seq),
+    TEXT_COL(struct node_boot, node),           TEXT_COL(struct node_boot, boot),
+    BIGINT_COL(struct node_boot, anchor_ms),    BIGINT_COL(struct node_boot, ack_seq),
     BIGINT_COL(struct node_boot, last_boot_ms), BIGINT_COL(struct node_boot, first_at),
 };
 ROW_TYPE(boot_row, "node_boot", struct node_boot, boot_cols, 2);

@@ -1,22 +1,22 @@
 #include "store/sql.h"
 
 static const struct col user_cols[] = {
-    TEXT_COL(struct user, id),     TEXT_COL(struct user, name), BOOL_COL(struct user, is_operator),
-    REF_COL(struct user, project), BIGINT_COL(struct user, created_at),
+    TEXT_COL(struct user, id),           TEXT_COL(struct user, name),
+    BOOL_COL(struct user, is_operator),  REF_COL(struct user, project),
+    BIGINT_COL(struct user, created_at),
 };
 ROW_TYPE(user_row, "user", struct user, user_cols, 1);
 static const struct row_finder user_finder = {
     "WHERE ?1=?1 AND name=?2", "WHERE ?1=?1 AND id>=?2 AND id<?3 LIMIT 2", "user", "admin user ls"};
 
 static const struct col project_cols[] = {
-    TEXT_COL(struct project, id),          TEXT_COL(struct project, name),
-    TEXT_COL(struct project, currency),    TEXT_COL(struct project, zone),
+    TEXT_COL(struct project, id),           TEXT_COL(struct project, name),
+    TEXT_COL(struct project, currency),     TEXT_COL(struct project, zone),
     BIGINT_COL(struct project, created_at),
 };
 ROW_TYPE(project_row, "project", struct project, project_cols, 1);
 static const struct row_finder project_finder = {
-    "WHERE ?1=?1 AND name=?2", "WHERE ?1=?1 AND id>=?2 AND id<?3 LIMIT 2", "project",
-    "project ls"};
+    "WHERE ?1=?1 AND name=?2", "WHERE ?1=?1 AND id>=?2 AND id<?3 LIMIT 2", "project", "project ls"};
 
 static const struct col token_cols[] = {
     TEXT_COL(struct token, id),           TEXT_COL(struct token, user),
@@ -97,8 +97,8 @@ enum err store_project_list_of(struct store *s, struct id user, struct project_l
 
 enum err store_member_role(struct store *s, struct id project, struct id user, enum role *ret_r)
 {
-    struct sql q = sql_open(s, "SELECT role FROM member WHERE project=? AND user=?", "tt",
-                            project.s, user.s);
+    struct sql q =
+        sql_open(s, "SELECT role FROM member WHERE project=? AND user=?", "tt", project.s, user.s);
 
     *ret_r = sql_next(&q) ? (enum role)sql_i64(&q, 0) : ROLE_NONE;
     return sql_close(&q);
@@ -107,8 +107,7 @@ enum err store_member_role(struct store *s, struct id project, struct id user, e
 enum err store_member_set(struct store *s, struct id project, struct id user, enum role r)
 {
     if (r == ROLE_NONE)
-        return sql_run(s, "DELETE FROM member WHERE project=? AND user=?", "tt", project.s,
-                       user.s);
+        return sql_run(s, "DELETE FROM member WHERE project=? AND user=?", "tt", project.s, user.s);
     return sql_run(s,
                    "INSERT INTO member(project, user, role) VALUES(?,?,?) "
                    "ON CONFLICT(project, user) DO UPDATE SET role=excluded.role",
@@ -167,8 +166,8 @@ enum err store_code_save(struct store *s, const char *hash, struct id user, utim
 
 enum err store_code_take(struct store *s, const char *hash, utime_t now, struct id *ret_user)
 {
-    struct sql q = sql_open(s, "SELECT user FROM login_code WHERE hash=? AND expires_at>?", "ti",
-                            hash, now);
+    struct sql q =
+        sql_open(s, "SELECT user FROM login_code WHERE hash=? AND expires_at>?", "ti", hash, now);
     bool found = sql_next(&q);
 
     if (found)
@@ -189,8 +188,8 @@ enum err store_key_remove(struct store *s, struct id user, struct id id)
     return sql_changes(s) ? ERR_OK : ERR_NOT_FOUND;
 }
 
-enum err store_key_lookup(struct store *s, struct id user, const char *text,
-                          struct ssh_key *ret_k, struct refusal *why)
+enum err store_key_lookup(struct store *s, struct id user, const char *text, struct ssh_key *ret_k,
+                          struct refusal *why)
 {
     return row_lookup(s, &key_row, ret_k, &key_finder, user, text, why);
 }

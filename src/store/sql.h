@@ -15,11 +15,11 @@ struct sql {
 /* text must be static: its address is the key of the cache. Values by fmt: t (const char *, ""
  * stays ""), i (int64_t), b (const void *, size_t). */
 struct sql sql_open(struct store *s, const char *text, const char *fmt, ...);
-bool sql_next(struct sql *q);          /* true: a row is there */
+bool sql_next(struct sql *q); /* true: a row is there */
 int64_t sql_i64(struct sql *q, int col);
 const char *sql_text(struct sql *q, int col); /* "" for NULL; valid until the next step */
 const void *sql_blob(struct sql *q, int col, size_t *ret_n);
-enum err sql_close(struct sql *q);     /* always; resets the statement and tells what went wrong */
+enum err sql_close(struct sql *q); /* always; resets the statement and tells what went wrong */
 /* open, one step, close. */
 enum err sql_run(struct store *s, const char *text, const char *fmt, ...);
 int64_t sql_changes(struct store *s);
@@ -32,28 +32,48 @@ struct col {
     enum col_kind kind;
     size_t offset, size;
 };
-#define TEXT_COL(type, field) {#field, COL_TEXT, offsetof(type, field), sizeof(((type *)0)->field)}
+#define TEXT_COL(type, field)                                                                      \
+    {                                                                                              \
+#field, COL_TEXT, offsetof(type, field), sizeof(((type *)0)->field)                        \
+    }
 /* text whose empty value is NULL: a reference that may be absent */
-#define REF_COL(type, field) {#field, COL_REF, offsetof(type, field), sizeof(((type *)0)->field)}
+#define REF_COL(type, field)                                                                       \
+    {                                                                                              \
+#field, COL_REF, offsetof(type, field), sizeof(((type *)0)->field)                         \
+    }
 /* enums and int32_t */
-#define INT_COL(type, field) {#field, COL_INT, offsetof(type, field), sizeof(((type *)0)->field)}
-#define BIGINT_COL(type, field) \
-    {#field, COL_BIGINT, offsetof(type, field), sizeof(((type *)0)->field)}
-#define BOOL_COL(type, field) {#field, COL_BOOL, offsetof(type, field), sizeof(((type *)0)->field)}
-#define U16_COL(type, field) {#field, COL_U16, offsetof(type, field), sizeof(((type *)0)->field)}
+#define INT_COL(type, field)                                                                       \
+    {                                                                                              \
+#field, COL_INT, offsetof(type, field), sizeof(((type *)0)->field)                         \
+    }
+#define BIGINT_COL(type, field)                                                                    \
+    {                                                                                              \
+#field, COL_BIGINT, offsetof(type, field), sizeof(((type *)0)->field)                      \
+    }
+#define BOOL_COL(type, field)                                                                      \
+    {                                                                                              \
+#field, COL_BOOL, offsetof(type, field), sizeof(((type *)0)->field)                        \
+    }
+#define U16_COL(type, field)                                                                       \
+    {                                                                                              \
+#field, COL_U16, offsetof(type, field), sizeof(((type *)0)->field)                         \
+    }
 /* a column whose name is not the field's path */
-#define COL_AS(column, k, type, field) \
-    {column, k, offsetof(type, field), sizeof(((type *)0)->field)}
+#define COL_AS(column, k, type, field)                                                             \
+    {                                                                                              \
+        column, k, offsetof(type, field), sizeof(((type *)0)->field)                               \
+    }
 
 struct row_type {
     const char *table;
     const struct col *cols;
     size_t col_count;
-    size_t size;       /* of the struct */
-    size_t key_count;  /* the first columns are the primary key */
+    size_t size;      /* of the struct */
+    size_t key_count; /* the first columns are the primary key */
 };
-#define ROW_TYPE(name, table_name, type, columns, keys) \
-    static const struct row_type name = {table_name, columns, ARRAY_LEN(columns), sizeof(type), keys}
+#define ROW_TYPE(name, table_name, type, columns, keys)                                            \
+    static const struct row_type name = {table_name, columns, ARRAY_LEN(columns), sizeof(type),    \
+                                         keys}
 
 /* Insert, or replace the row with the same key. */
 enum err row_save(struct store *s, const struct row_type *t, const void *row);
@@ -63,9 +83,9 @@ enum err row_get(struct store *s, const struct row_type *t, void *ret_row, const
 /* Appends all rows. list: a struct of at, len, cap of the row's type. */
 enum err row_list(struct store *s, const struct row_type *t, void *list, const char *tail,
                   const char *fmt, ...);
-/* Name, id or unambiguous start (4 letters at least) of an id. All texts static; both tails take the
- * scope first ("project=?1", or "?1=?1" when there is none); by_name then the name, by_id the first
- * and the last id and at most two rows. */
+/* Name, id or unambiguous start (4 letters at least) of an id. All texts static; both tails take
+ * the scope first ("project=?1", or "?1=?1" when there is none); by_name then the name, by_id the
+ * first and the last id and at most two rows. */
 struct row_finder {
     const char *by_name, *by_id;
     const char *what, *verb; /* for the refusal */

@@ -89,8 +89,8 @@ enum err store_open(const char *path, enum store_mode mode, struct store **ret_s
                     struct refusal *why)
 {
     struct store *s = mem_alloc(sizeof(*s));
-    int flags = mode == STORE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-                                    : SQLITE_OPEN_READONLY;
+    int flags =
+        mode == STORE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     int rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     enum err e;
 
@@ -123,7 +123,8 @@ void store_close_ptr(struct store **s)
 
 enum err store_backup(struct store *s, const char *path, int64_t *ret_bytes, struct refusal *why)
 {
-    /* The last commit, seen by a connection of its own: s may be inside a transaction that writes. */
+    /* The last commit, seen by a connection of its own: s may be inside a transaction that writes.
+     */
     const char *file = sqlite3_db_filename(s->db, "main");
     sqlite3 *to = NULL, *from = NULL;
     sqlite3_backup *b = NULL;
@@ -240,8 +241,8 @@ static struct cached *cache_slot(struct store *s, const void *type, const void *
     return NULL;
 }
 
-static struct sql sql_prepare(struct store *s, struct cached *c, const void *type,
-                              const void *key, const char *text)
+static struct sql sql_prepare(struct store *s, struct cached *c, const void *type, const void *key,
+                              const char *text)
 {
     struct sql q = {.store = s};
 

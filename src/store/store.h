@@ -39,10 +39,10 @@ enum err store_refuse(struct store *s, struct refusal *why);
 enum err store_integrity(struct store *s, struct refusal *why);
 bool store_is_broken(const struct store *s);
 
-enum err store_begin(struct store *s);    /* BEGIN IMMEDIATE (a reader: one snapshot) */
-enum err store_commit(struct store *s);   /* durable when it returns ERR_OK */
-void store_rollback(struct store *s);     /* harmless outside a transaction */
-enum err store_mark(struct store *s);     /* savepoint of one command; one level */
+enum err store_begin(struct store *s);  /* BEGIN IMMEDIATE (a reader: one snapshot) */
+enum err store_commit(struct store *s); /* durable when it returns ERR_OK */
+void store_rollback(struct store *s);   /* harmless outside a transaction */
+enum err store_mark(struct store *s);   /* savepoint of one command; one level */
 enum err store_mark_keep(struct store *s);
 enum err store_mark_undo(struct store *s);
 /* Rows changed since the connection was opened: equal before and after: nothing to commit. */
@@ -137,8 +137,8 @@ enum err store_code_save(struct store *s, const char *hash, struct id user, utim
 enum err store_code_take(struct store *s, const char *hash, utime_t now, struct id *ret_user);
 enum err store_key_save(struct store *s, const struct ssh_key *k);
 enum err store_key_remove(struct store *s, struct id user, struct id id);
-enum err store_key_lookup(struct store *s, struct id user, const char *text,
-                          struct ssh_key *ret_k, struct refusal *why);
+enum err store_key_lookup(struct store *s, struct id user, const char *text, struct ssh_key *ret_k,
+                          struct refusal *why);
 enum err store_key_list(struct store *s, struct id user, struct ssh_key_list *ret_l);
 /* Of everybody who may enter the project's instances: its members and owners. */
 enum err store_key_list_project(struct store *s, struct id project, struct ssh_key_list *ret_l);
@@ -170,7 +170,7 @@ enum err store_node_get(struct store *s, struct id id, struct node *ret_n);
 enum err store_node_lookup(struct store *s, const char *text, struct node *ret_n,
                            struct refusal *why);
 enum err store_node_get_hash(struct store *s, const char *token_hash, struct node *ret_n);
-enum err store_node_save(struct store *s, const struct node *n); /* with its cards */
+enum err store_node_save(struct store *s, const struct node *n);            /* with its cards */
 enum err store_node_seen(struct store *s, struct id node, utime_t seen_at); /* nothing else moved */
 enum err store_node_set_hash(struct store *s, struct id node, const char *token_hash);
 enum err store_node_version(struct store *s, struct id node, int64_t *ret_v);
@@ -249,7 +249,8 @@ enum err store_lease_get(struct store *s, struct id id, struct lease *ret_l);
  * the lease is LEASE_CLOSED. */
 enum err store_lease_save(struct store *s, const struct lease *l);
 enum err store_lease_list_live(struct store *s, struct lease_list *ret_l); /* not closed */
-enum err store_lease_list_node(struct store *s, struct id node, struct lease_list *ret_l); /* same */
+enum err store_lease_list_node(struct store *s, struct id node,
+                               struct lease_list *ret_l); /* same */
 enum err store_lease_list_instance(struct store *s, struct id instance, struct lease_list *ret_l);
 enum err store_lease_list_any(struct store *s, struct lease_list *ret_l); /* whole store */
 enum err store_fact_get(struct store *s, struct id lease, struct lease_fact *ret_f);
@@ -274,11 +275,12 @@ struct disk_list {
 };
 enum err store_disk_get(struct store *s, struct id project, struct id id, struct disk *ret_d);
 enum err store_disk_get_any(struct store *s, struct id id, struct disk *ret_d);
-enum err store_disk_lookup(struct store *s, struct id project, const char *text,
-                           struct disk *ret_d, struct refusal *why);
+enum err store_disk_lookup(struct store *s, struct id project, const char *text, struct disk *ret_d,
+                           struct refusal *why);
 enum err store_disk_save(struct store *s, const struct disk *d);
 enum err store_disk_list(struct store *s, struct id project, bool all, struct disk_list *ret_l);
-enum err store_disk_list_node(struct store *s, struct id node, struct disk_list *ret_l); /* not erased */
+enum err store_disk_list_node(struct store *s, struct id node,
+                              struct disk_list *ret_l); /* not erased */
 enum err store_disk_list_instance(struct store *s, struct id instance, struct disk_list *ret_l);
 enum err store_disk_list_any(struct store *s, struct disk_list *ret_l); /* whole store */
 
@@ -309,7 +311,7 @@ enum err store_node_image_list(struct store *s, const char *digest, struct node_
 struct idem {
     struct id project;
     char key[TEXT_SIZE], hash[HASH_TEXT_SIZE]; /* of operation, path and body */
-    char *answer; /* owned */
+    char *answer;                              /* owned */
     utime_t at;
 };
 enum err store_idem_get(struct store *s, struct id project, const char *key, struct idem *ret_i);
@@ -340,9 +342,9 @@ struct event {
     int64_t id; /* set by add */
     utime_t at;
     struct id project, instance; /* project empty: for operators only */
-    char kind[NAME_SIZE]; /* instance.running, lease.idle_notice, ... */
-    char text[TEXT_SIZE]; /* English key of the catalogue; {key} is filled from data */
-    char data[1024];      /* JSON object */
+    char kind[NAME_SIZE];        /* instance.running, lease.idle_notice, ... */
+    char text[TEXT_SIZE];        /* English key of the catalogue; {key} is filled from data */
+    char data[1024];             /* JSON object */
 };
 struct event_list {
     struct event *at;
@@ -357,11 +359,11 @@ enum err store_event_last(struct store *s, int64_t *ret_id);
 /* Outbox: effects that are repeated until their receiver has acted on them. A node has acted when
  * it says that it saw a version >= the row's. */
 struct outbox {
-    int64_t id;  /* set by add */
+    int64_t id; /* set by add */
     struct id node;
-    char kind[16];   /* notice, kill_unknown */
+    char kind[16];        /* notice, kill_unknown */
     char target[ID_SIZE]; /* lease */
-    int64_t version; /* of the node's desired state that carries it */
+    int64_t version;      /* of the node's desired state that carries it */
     char body[TEXT_SIZE];
     utime_t at;
 };

@@ -50,7 +50,7 @@ static inline void call_ok(struct world *w, const char *op, const char *body, co
 }
 
 static inline void call_not(struct world *w, const char *op, const char *body, const char *path,
-                     enum err want)
+                            enum err want)
 {
     struct world_reply r;
     enum err e = world_call(w, &r, &w->user, op, body, path);

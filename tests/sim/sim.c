@@ -1,8 +1,9 @@
 /* The simulator: a thousand steps of renters, faults and time on the real core, every choice from a
- * tape. After each step the cheap laws hold, now and then all of them, and at the end everything that
- * was asked for has come to rest.
+ * tape. After each step the cheap laws hold, now and then all of them, and at the end everything
+ * that was asked for has come to rest.
  *
- *   sim [--first N] [--seeds N] [--seed N] [--steps N] | --planted | [--plant] --replay CHOICE... */
+ *   sim [--first N] [--seeds N] [--seed N] [--steps N] | --planted | [--plant] --replay CHOICE...
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,8 +105,11 @@ static bool do_create(struct sim *s)
         "\"gpu\":\"a100\"", "\"gpu\":\"4090\",\"count\":3", "\"cpu\":64"};
     static const char *const ends[] = {"\"for\":\"30m\"", "\"for\":\"2h\"", "\"no_end\":true",
                                        "\"for\":\"5m\",\"then\":\"release\""};
-    static const char *const more[] = {"", ",\"disk\":[\"d1:10GiB\"]", ",\"queue\":true",
-                                       ",\"image\":\"bad\"", ",\"port\":[\"8888\"]",
+    static const char *const more[] = {"",
+                                       ",\"disk\":[\"d1:10GiB\"]",
+                                       ",\"queue\":true",
+                                       ",\"image\":\"bad\"",
+                                       ",\"port\":[\"8888\"]",
                                        ",\"idle_action\":\"notice\""};
     char body[400];
 
@@ -321,7 +325,8 @@ static bool billed_was_had(struct sim *s)
     CHECK(world_call(&s->w, &r, &s->w.user, "bill_get", NULL, NULL) == ERR_OK);
     bill = json_loads(r.answer, 0, NULL);
     world_reply_fini(&r);
-    json_array_foreach(json_object_get(bill, "lines"), i, line) {
+    json_array_foreach(json_object_get(bill, "lines"), i, line)
+    {
         const char *meter = "", *quantity = "";
         int64_t q = 0;
 
@@ -513,7 +518,7 @@ int main(int argc, char **argv)
 
     printf("# %" PRId64 " card-seconds billed of %" PRId64 " that guests had\n", billed_total_s,
            had_total_s);
-    return report(good,
-                  "every law holds after each of %" PRId64 " steps, %" PRIu64 " seeds from %" PRIu64,
-                  steps_max, seeds, first);
+    return report(
+        good, "every law holds after each of %" PRId64 " steps, %" PRIu64 " seeds from %" PRIu64,
+        steps_max, seeds, first);
 }

@@ -101,7 +101,8 @@ static bool lease_step(struct simnode *n, struct sim_lease *l, int64_t now)
         return true;
     }
     if (now >= hard) {
-        end(n, l, MAX(hard, l->ready_boot), l->paid_boot < l->ends_boot ? "balance" : "end_reached");
+        end(n, l, MAX(hard, l->ready_boot),
+            l->paid_boot < l->ends_boot ? "balance" : "end_reached");
         return true;
     }
     meter(n, l, now);
@@ -163,11 +164,11 @@ static json_t *or_null(int64_t v)
 static json_t *report_lease(const struct sim_lease *l)
 {
     static const char *const phases[] = {"preparing", "running", "ended"};
-    json_t *o = json_pack("{s:s,s:s,s:I,s:s,s:i,s:i,s:s,s:o,s:o}", "lease", l->id, "instance",
-                          l->instance, "epoch", (json_int_t)l->epoch, "state", phases[l->phase],
-                          "step", 1, "step_count", 3, "detail", "simulated", "ready_boot_ms",
-                          or_null(l->ready_boot), "ended_boot_ms",
-                          or_null(l->phase == SIM_ENDED ? l->ended_boot : -1));
+    json_t *o =
+        json_pack("{s:s,s:s,s:I,s:s,s:i,s:i,s:s,s:o,s:o}", "lease", l->id, "instance", l->instance,
+                  "epoch", (json_int_t)l->epoch, "state", phases[l->phase], "step", 1, "step_count",
+                  3, "detail", "simulated", "ready_boot_ms", or_null(l->ready_boot),
+                  "ended_boot_ms", or_null(l->phase == SIM_ENDED ? l->ended_boot : -1));
 
     CHECK(o);
     if (l->phase == SIM_ENDED) {
@@ -176,8 +177,9 @@ static json_t *report_lease(const struct sim_lease *l)
         CHECK(json_object_set_new(o, "clean", json_boolean(l->clean)) == 0);
     }
     if (l->error[0])
-        CHECK(json_object_set_new(o, "error", json_pack("{s:s,s:{s:s}}", "code", l->error, "params",
-                                                        "why", "simulated")) == 0);
+        CHECK(json_object_set_new(
+                  o, "error",
+                  json_pack("{s:s,s:{s:s}}", "code", l->error, "params", "why", "simulated")) == 0);
     CHECK(json_object_set_new(o, "host_key", json_string("ssh-ed25519 AAAAsim")) == 0);
     return o;
 }
@@ -195,9 +197,9 @@ static json_t *report_disk(const struct simnode *n, const struct sim_disk *d)
                   (json_int_t)d->size_mib, "used_mib", (json_int_t)10);
     CHECK(o);
     if (d->erased)
-        CHECK(json_object_set_new(o, "erase", json_pack("{s:s,s:I,s:I}", "method", "basic", "bytes",
-                                                        (json_int_t)10 << 20, "ms",
-                                                        (json_int_t)40)) == 0);
+        CHECK(json_object_set_new(o, "erase",
+                                  json_pack("{s:s,s:I,s:I}", "method", "basic", "bytes",
+                                            (json_int_t)10 << 20, "ms", (json_int_t)40)) == 0);
     return o;
 }
 
@@ -237,10 +239,10 @@ static json_t *report_slices(const struct simnode *n, const char **ret_boot)
         CHECK(json_array_append_new(
                   list, json_pack("{s:I,s:s,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:i}", "seq",
                                   (json_int_t)s->seq, "lease", s->lease, "epoch",
-                                  (json_int_t)s->epoch, "state", "running", "t0",
-                                  (json_int_t)s->t0, "t1", (json_int_t)s->t1, "cpu_us",
-                                  (json_int_t)1000, "memory_bytes", (json_int_t)1 << 20, "rx_bytes",
-                                  (json_int_t)100, "tx_bytes", (json_int_t)0, "gpus_ok", 1)) == 0);
+                                  (json_int_t)s->epoch, "state", "running", "t0", (json_int_t)s->t0,
+                                  "t1", (json_int_t)s->t1, "cpu_us", (json_int_t)1000,
+                                  "memory_bytes", (json_int_t)1 << 20, "rx_bytes", (json_int_t)100,
+                                  "tx_bytes", (json_int_t)0, "gpus_ok", 1)) == 0);
     }
     return list;
 }
@@ -257,10 +259,10 @@ json_t *simnode_report(struct simnode *n, int64_t world_ms, int64_t wait_ms, int
         CHECK(json_array_append_new(disks, report_disk(n, &n->disks[i])) == 0);
     slices = report_slices(n, &boot);
     o = json_pack("{s:i,s:s,s:I,s:I,s:I,s:b,s:o,s:o,s:o,s:o,s:[],s:[],s:o}", "proto", 1, "boot",
-                  n->boot, "boot_ms", (json_int_t)*ret_sent, "seen", (json_int_t)n->seen,
-                  "wait_ms", (json_int_t)wait_ms, "full", 1, "inventory", report_inventory(n),
-                  "leases", leases, "disks", disks, "images", json_array(), "unknown", "logs",
-                  "slices", slices);
+                  n->boot, "boot_ms", (json_int_t)*ret_sent, "seen", (json_int_t)n->seen, "wait_ms",
+                  (json_int_t)wait_ms, "full", 1, "inventory", report_inventory(n), "leases",
+                  leases, "disks", disks, "images", json_array(), "unknown", "logs", "slices",
+                  slices);
     CHECK(o);
     if (!str_eq(boot, n->boot))
         CHECK(json_object_set_new(o, "slices_boot", json_string(boot)) == 0);
@@ -324,7 +326,8 @@ static void answer_leases(struct simnode *n, int64_t sent, const json_t *leases)
 
     for (int k = 0; k < n->lease_count; k++)
         n->leases[k].wanted = false;
-    json_array_foreach(leases, i, o) {
+    json_array_foreach(leases, i, o)
+    {
         bool is_new;
         struct sim_lease *l = lease_slot(n, get_str(o, "lease"), &is_new);
 
@@ -358,7 +361,8 @@ static void answer_disks(struct simnode *n, int64_t sent, const json_t *disks)
     int kept = 0;
     size_t i;
 
-    json_array_foreach(disks, i, o) {
+    json_array_foreach(disks, i, o)
+    {
         int k;
 
         for (k = 0; k < n->disk_count && !str_eq(n->disks[k].id, get_str(o, "disk")); k++) {

@@ -64,7 +64,8 @@ static void a_failed_start_costs_nothing_and_says_why(void **state UNUSED)
     assert_string_equal(amount_of(wallet, "cash"), "100.00");
     assert_string_equal(amount_of(wallet, "held"), "0.00");
     assert_int_equal(w->nodes[0].disk_count, 0);
-    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"exp\",\"disk\":[\"d1:1GiB\"]}", NULL);
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"exp\",\"disk\":[\"d1:1GiB\"]}",
+            NULL);
     world_pass(w, 10000);
     assert_int_equal(world_state(w, "exp"), INSTANCE_RUNNING);
     world_done(w);
@@ -101,9 +102,9 @@ static void the_nearest_change_that_fits_is_named(void **state UNUSED)
     struct world_reply r;
 
     call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"first\"}", NULL);
-    assert_int_equal(world_call(w, &r, &w->user, "instance_create", "{\"gpu\":\"4090\",\"count\":2}",
-                                NULL),
-                     ERR_CAPACITY_NONE);
+    assert_int_equal(
+        world_call(w, &r, &w->user, "instance_create", "{\"gpu\":\"4090\",\"count\":2}", NULL),
+        ERR_CAPACITY_NONE);
     assert_string_equal(r.why.params[2].value, "suanli rent --gpu 'RTX 4090' --count 1");
     world_reply_fini(&r);
     call_not(w, "instance_create", "{\"gpu\":\"4090\",\"count\":3}", NULL, ERR_CAPACITY_NEVER);
@@ -138,7 +139,8 @@ static void the_same_key_is_one_effect_also_after_a_restart(void **state UNUSED)
     world_reply_fini(&b);
     call_ok(w, "instance_release", NULL, "exp");
     world_pass(w, 20000);
-    world_submit(w, &b, &w->user, "instance_create", body, "k2", NULL, NULL); /* refusals do not bind */
+    world_submit(w, &b, &w->user, "instance_create", body, "k2", NULL,
+                 NULL); /* refusals do not bind */
     assert_true(world_batch(w));
     assert_int_equal(b.code, ERR_OK);
     world_reply_fini(&b);
@@ -251,7 +253,8 @@ static void a_data_disk_outlives_its_instance(void **state UNUSED)
 {
     struct world *w = world_new();
 
-    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"a\",\"disk\":[\"d1:10GiB\"]}", NULL);
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"a\",\"disk\":[\"d1:10GiB\"]}",
+            NULL);
     world_pass(w, 10000);
     call_ok(w, "instance_release", NULL, "a");
     world_pass(w, 20000);

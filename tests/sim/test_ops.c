@@ -8,7 +8,7 @@ static bool event_seen(struct world *w, const char *kind)
 
     assert_int_equal(store_event_list(w->store, (struct id){""}, (struct id){""}, 0, 10000, &list),
                      ERR_OK);
-    VEC_FOREACH(e, &list)
+    VEC_FOREACH (e, &list)
         seen |= str_eq(e->kind, kind);
     vec_fini(&list);
     return seen;
@@ -21,7 +21,7 @@ static int events_of(struct world *w, const char *kind)
 
     assert_int_equal(store_event_list(w->store, (struct id){""}, (struct id){""}, 0, 10000, &list),
                      ERR_OK);
-    VEC_FOREACH(e, &list)
+    VEC_FOREACH (e, &list)
         n += str_eq(e->kind, kind);
     vec_fini(&list);
     return n;
@@ -141,14 +141,14 @@ static void money_that_passes_the_gate_once_makes_one_instance(void **state UNUS
 
     world_add_node(w, "RTX 4090", 8);
     /* 4.00 is what an hour and a day of disk need; the wallet has it once */
-    call_ok(w, "instance_create",
-            "{\"gpu\":\"4090\",\"count\":8,\"name\":\"big\",\"for\":\"3h\"}", NULL);
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"count\":8,\"name\":\"big\",\"for\":\"3h\"}",
+            NULL);
     world_pass(w, 10000);
     world_price(w, "gpu.RTX 4090", "90", "hour");
     w->now_ms += 2000;
     for (int i = 0; i < 50; i++)
-        world_submit(w, &r[i], &w->user, "instance_create", "{\"gpu\":\"4090\",\"for\":\"10h\"}", "",
-                     NULL, NULL);
+        world_submit(w, &r[i], &w->user, "instance_create", "{\"gpu\":\"4090\",\"for\":\"10h\"}",
+                     "", NULL, NULL);
     assert_true(world_batch(w));
     for (int i = 0; i < 50; i++) {
         made += r[i].code == ERR_OK;

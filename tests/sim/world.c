@@ -58,8 +58,10 @@ static void world_people(struct world *w)
     k.id = id_make(&ids, "key");
     u.project = p.id;
     k.user = u.id;
-    CHECK(str_copy(p.name, sizeof(p.name), "lab") && str_copy(p.currency, sizeof(p.currency), "CNY"));
-    CHECK(str_copy(p.zone, sizeof(p.zone), "Asia/Shanghai") && str_copy(u.name, sizeof(u.name), "ann"));
+    CHECK(str_copy(p.name, sizeof(p.name), "lab") &&
+          str_copy(p.currency, sizeof(p.currency), "CNY"));
+    CHECK(str_copy(p.zone, sizeof(p.zone), "Asia/Shanghai") &&
+          str_copy(u.name, sizeof(u.name), "ann"));
     CHECK(str_copy(k.name, sizeof(k.name), "k"));
     CHECK(str_copy(k.public_key, sizeof(k.public_key), "ssh-ed25519 AAAA ann"));
     MUST(store_begin(w->store));
@@ -72,7 +74,7 @@ static void world_people(struct world *w)
     MUST(store_commit(w->store));
     w->user = (struct principal){.user = u.id, .project = p.id, .role = ROLE_OWNER};
     CHECK(str_copy(w->user.user_name, sizeof(w->user.user_name), "ann"));
-    w->operator = w->user;
+    w->operator= w->user;
     w->operator.is_operator = true;
 }
 
@@ -410,7 +412,8 @@ bool world_check(struct world *w, char *text, size_t size)
     o = json_loads(r.answer, 0, NULL);
     world_reply_fini(&r);
     CHECK(json_get_bool(o, "pass", false, &pass));
-    json_array_foreach(json_object_get(o, "rows"), i, row) {
+    json_array_foreach(json_object_get(o, "rows"), i, row)
+    {
         const char *id = "", *what = "";
 
         if (json_is_true(json_object_get(row, "pass")))

@@ -10,8 +10,8 @@
 
 static struct lease granted(void)
 {
-    return (struct lease){.id = {"lea_a"}, .granted_at = 1000, .paid_until = 601000,
-                          .ends_at = UTIME_NEVER};
+    return (struct lease){
+        .id = {"lea_a"}, .granted_at = 1000, .paid_until = 601000, .ends_at = UTIME_NEVER};
 }
 
 static unsigned event(struct lease *l, enum lease_event_kind kind, utime_t at, utime_t now,
@@ -41,8 +41,7 @@ static void a_lease_goes_through_its_life_in_order(void **state UNUSED)
     assert_int_equal(l.stop_at, 9000);
     assert_int_equal(l.reason, END_USER_STOP);
     assert_string_equal(lease_want(&l), "clean");
-    assert_int_equal(event(&l, LEASE_EV_CLEAN, 0, 13000, END_NONE),
-                     LEASE_FX_FREE | LEASE_FX_TELL);
+    assert_int_equal(event(&l, LEASE_EV_CLEAN, 0, 13000, END_NONE), LEASE_FX_FREE | LEASE_FX_TELL);
     assert_null(lease_want(&l));
 }
 
@@ -155,8 +154,13 @@ static void versions_compare_by_their_numbers(void **state UNUSED)
 
 static struct node machine(const char *name, const char *model, int32_t cards)
 {
-    struct node n = {.state = NODE_READY, .cores = 16, .memory_mib = 65536, .disk_mib = 1 << 20,
-                     .port_min = 20000, .port_max = 20099, .gpu_count = cards};
+    struct node n = {.state = NODE_READY,
+                     .cores = 16,
+                     .memory_mib = 65536,
+                     .disk_mib = 1 << 20,
+                     .port_min = 20000,
+                     .port_max = 20099,
+                     .gpu_count = cards};
 
     assert_true(str_copy(n.name, sizeof(n.name), name) && str_copy(n.id.s, ID_SIZE, name));
     assert_true(str_copy(n.driver, sizeof(n.driver), "535.1"));
@@ -170,8 +174,11 @@ static struct node machine(const char *name, const char *model, int32_t cards)
 
 static struct place_ask cards(const char *model, int32_t count)
 {
-    struct place_ask ask = {.shape = {.gpu_count = count}, .disk_mib = 20480, .ports = 1,
-                            .need_driver = "", .need_cuda = ""};
+    struct place_ask ask = {.shape = {.gpu_count = count},
+                            .disk_mib = 20480,
+                            .ports = 1,
+                            .need_driver = "",
+                            .need_cuda = ""};
 
     assert_true(str_copy(ask.shape.gpu_model, GPU_MODEL_SIZE, model));
     return ask;
@@ -245,8 +252,8 @@ static void a_seat_goes_where_cards_are_fewest(void **state UNUSED)
 {
     static struct node n[2];
     struct place_node at[2] = {{.node = &n[0]}, {.node = &n[1]}};
-    struct place_ask ask = {.shape = {.cpu_milli = 4000, .memory_mib = 8192}, .need_driver = "",
-                            .need_cuda = ""};
+    struct place_ask ask = {
+        .shape = {.cpu_milli = 4000, .memory_mib = 8192}, .need_driver = "", .need_cuda = ""};
     struct place_result r;
 
     n[0] = machine("cards", "RTX 4090", 2);
@@ -276,7 +283,8 @@ static struct offer offer_of(const char *gpu, int64_t vram, int64_t price_u, int
 
 static void a_filter_keeps_what_was_asked_for_in_order(void **state UNUSED)
 {
-    struct offer o[3] = {offer_of("RTX 4090", 24564, 1980000, 2), offer_of("A100", 81920, 7000000, 8),
+    struct offer o[3] = {offer_of("RTX 4090", 24564, 1980000, 2),
+                         offer_of("A100", 81920, 7000000, 8),
                          offer_of("RTX 3090", 24576, 980000, 1)};
     struct offer_filter f;
     struct refusal why = {0};
@@ -297,7 +305,8 @@ static void a_filter_keeps_what_was_asked_for_in_order(void **state UNUSED)
 
 static void test_a_rental_of_seconds_is_not_signalled_before_it_runs(void **state)
 {
-    struct lease l = {.grace_ms = 30000, .granted_at = 1000, .paid_until = 601000, .ends_at = UTIME_NEVER};
+    struct lease l = {
+        .grace_ms = 30000, .granted_at = 1000, .paid_until = 601000, .ends_at = UTIME_NEVER};
 
     (void)state;
     assert_int_equal(lease_grace_ms(&l), 30000);

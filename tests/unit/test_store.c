@@ -81,8 +81,7 @@ static void rows_come_back_as_they_went(void **state UNUSED)
     assert_int_equal(back.ports[1].host, 20002);
     assert_true(back.ends_at == UTIME_NEVER);
     assert_int_equal(store_instance_lookup(s, i.project, "ins_aaaa", &back, &why), ERR_OK);
-    assert_int_equal(store_instance_lookup(s, id_of("prj_two"), "exp", &back, &why),
-                     ERR_NOT_FOUND);
+    assert_int_equal(store_instance_lookup(s, id_of("prj_two"), "exp", &back, &why), ERR_NOT_FOUND);
 }
 
 static void a_start_of_two_ids_is_ambiguous(void **state UNUSED)
@@ -105,7 +104,8 @@ static void a_card_is_in_one_live_lease(void **state UNUSED)
 {
     AUTO_STORE struct store *s = open_store(":memory:");
     struct instance a = make_instance("ins_a", "a"), b = make_instance("ins_b", "b");
-    struct lease la = make_lease("lea_a", "ins_a", "GPU-1"), lb = make_lease("lea_b", "ins_b", "GPU-1");
+    struct lease la = make_lease("lea_a", "ins_a", "GPU-1"),
+                 lb = make_lease("lea_b", "ins_b", "GPU-1");
     struct node n;
 
     add_base(s);
