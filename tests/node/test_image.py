@@ -380,7 +380,7 @@ def test_fetch_from_a_registry():
     sh("ip addr add 198.51.100.7/32 dev lo")
     public = http.server.ThreadingHTTPServer(("198.51.100.7", 0), Registry)
     threading.Thread(target=public.serve_forever, daemon=True).start()
-    conf = f"{rig.tmp}/registries.conf"
+    conf = f"{state}/registries.conf"
     with open(conf, "w") as f:
         f.write(f'[[registry]]\nlocation = "198.51.100.7:{public.server_port}"\ninsecure = true\n')
     sh(["mount", "--bind", conf, "/etc/containers/registries.conf"])
