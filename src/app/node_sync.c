@@ -42,11 +42,18 @@ static bool get_id(const json_t *o, const char *key, struct id *ret_id)
     return str_copy(ret_id->s, sizeof(ret_id->s), get_str(o, key)) && ret_id->s[0];
 }
 
+/* The node still has evidence that did not fit into this report; it sends the oldest first. */
+static bool evidence_to_come(const json_t *body)
+{
+    return get_str(body, "slices_boot")[0] ||
+           json_array_size(json_object_get(body, "slices")) >= SLICES_FULL;
+}
+
 int64_t node_sync_wait_ms(const struct core_request *r)
 {
     int64_t v = get_i64(r->body, "wait_ms", 0);
 
-    return v < 0 ? 0 : MIN(v, (int64_t)NODE_WAIT_MS_MAX);
+    return v < 0 || evidence_to_come(r->body) ? 0 : MIN(v, (int64_t)NODE_WAIT_MS_MAX);
 }
 
 int64_t node_sync_seen(const struct core_request *r)
@@ -528,13 +535,6 @@ static enum err take_slices(struct report *r)
     return store_node_boot_save(r->op->store, &b);
 }
 
-/* The node still has evidence that did not fit into this report; it sends the oldest first. */
-static bool evidence_to_come(const struct report *r)
-{
-    return get_str(r->body, "slices_boot")[0] ||
-           json_array_size(json_object_get(r->body, "slices")) >= SLICES_FULL;
-}
-
 static enum err take_evidence(struct report *r UNUSED, const json_t *o UNUSED, struct lease *l)
 {
     utime_t until;
@@ -618,7 +618,7 @@ enum err op_node_sync(struct op *op)
     TRY(each_lease(r, take_ready));
     TRY(take_slices(r));
     TRY(each_lease(r, take_evidence));
-    if (!evidence_to_come(r)) /* what is settled takes no more of it */
+    if (!evidence_to_come(r->body)) /* what is settled takes no more of it */
         TRY(each_lease(r, take_end));
     TRY(take_unknown(r));
     return each_item(r, "logs", take_log);
