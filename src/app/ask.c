@@ -249,6 +249,8 @@ enum err ask_image(struct op *op, struct image *ret_i)
         return refusef(&op->why, ERR_IMAGE_NOT_FOUND, "name", "%s", name ? name : "(default)");
     if (e == ERR_OK && image_is_ref(ret_i->digest))
         return refusef(&op->why, ERR_UNAVAILABLE, "why",
-                       "image %s is being fetched for the first time", ret_i->name);
+                       op->lang == LANG_ZH ? "镜像 %s 正在首次拉取"
+                                           : "image %s is being fetched for the first time",
+                       ret_i->name);
     return e;
 }

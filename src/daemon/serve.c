@@ -138,7 +138,10 @@ static bool recovery_refuses(struct serve *s, const struct call *c, struct refus
     for (size_t i = 0; i < ARRAY_LEN(starts); i++)
         if (str_eq(starts[i], c->route.row->name)) {
             (void)refusef(why, ERR_UNAVAILABLE, "why",
-                          "restored from a copy; waiting for node %s to report", missing);
+                          c->lang == LANG_ZH
+                              ? "已从备份恢复，正在等待节点 %s 上报"
+                              : "restored from a copy; waiting for node %s to report",
+                          missing);
             return true;
         }
     return false;
