@@ -300,7 +300,9 @@ static bool call_keyed(struct cli *c, const char *method, const char *path, cons
     if (idem.again)
         say(c, "%s", tr("Going on with the same act as a moment ago (its answer was lost)."));
     *ret_e = call_patient(c, method, path, idem.body, idem.key, a);
-    bool lost = (a->sent || idem.again) && (*ret_e != ERR_OK || a->status >= 500);
+    /* a problem document is the server's word that nothing was done; a proxy's 502 is not */
+    bool answered = *ret_e == ERR_OK && (a->status < 500 || field_is(a->json, "code"));
+    bool lost = (a->sent || idem.again) && !answered;
     if (!lost)
         idem_done(&idem);
     idem_fini(&idem);

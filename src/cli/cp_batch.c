@@ -9,9 +9,8 @@
 #include "cli/cp.h"
 
 #define BATCH_FILE_MAX (1 << 20)
-#define BATCH_NAME_MAX 97 /* ustar's 100 with "./" before it */
-#define BATCH_NAMES_MAX                                                                            \
-    (32 * 1024) /* names of one download: fits a pipe, so nobody waits for nobody */
+#define BATCH_NAME_MAX 97           /* ustar's 100 with "./" before it */
+#define BATCH_NAMES_MAX (12 * 1024) /* of one script: a word of a command line has 128 KiB */
 #define BATCH_LIST_MAX (64 << 20)
 #define BLOCK 512
 
@@ -146,7 +145,7 @@ int batch_upload(struct copy *k)
     return e;
 }
 
-/* Names of the next batch that are new here, one a line; *next moves behind them. */
+/* Names of the next batch that are new here, as words of a script; *next moves behind them. */
 static void batch_names(struct copy *k, size_t *next, struct strbuf *out)
 {
     struct stat st;
@@ -157,9 +156,11 @@ static void batch_names(struct copy *k, size_t *next, struct strbuf *out)
         AUTO_STRBUF struct strbuf part = {0};
         strbuf_init(&part, 8192);
         strbuf_addf(&part, "%s" CP_PART, dst);
-        if (is_small(i) && !strchr(i->path, '\n') && lstat(dst, &st) != 0 &&
-            lstat(strbuf_str(&part), &st) != 0)
-            strbuf_addf(out, "./%s\n", i->path);
+        if (!is_small(i) || lstat(dst, &st) == 0 || lstat(strbuf_str(&part), &st) == 0)
+            continue;
+        AUTO_FREE char *name = path_join(".", i->path);
+        strbuf_add(out, " ");
+        shell_quote(out, name);
     }
 }
 
@@ -212,23 +213,23 @@ static bool batch_get(struct copy *k, const char *names, size_t at)
     AUTO_STRBUF struct strbuf s = {0};
     AUTO_FREE char *data = mem_alloc(BATCH_FILE_MAX + BLOCK);
     char h[BLOCK];
-    int in = -1, out = -1;
+    int out = -1;
     bool good = true;
 
-    strbuf_init(&s, 1 << 16);
+    strbuf_init(&s, 1 << 20);
     copy_script_path(&s, "s", *k->there ? k->there : ".");
-    strbuf_add(&s, "cd \"$s\" && exec tar -cf - -T -");
-    int pid = remote_start(&k->r, strbuf_str(&s), &in, &out);
+    strbuf_addf(&s, "cd \"$s\" && exec tar -cf -%s 2>/dev/null", names);
+    int pid = remote_start(&k->r, strbuf_str(&s), NULL, &out);
     if (pid < 0)
         return false;
-    good = copy_write(in, names, strlen(names));
-    fd_close_ptr(&in);
     FILE *from = fdopen(out, "r");
     CHECK(from);
     while (good && !interrupted() && fread(h, 1, BLOCK, from) == BLOCK && h[0]) {
         struct item *i = header_item(k, h, &at);
         good = i && tar_take(k, from, i, data);
     }
+    while (good && fread(h, 1, BLOCK, from) == BLOCK)
+        ; /* tar fills its last record */
     if (!good)
         kill(pid, SIGTERM);
     fclose(from);
@@ -243,7 +244,7 @@ void batch_download(struct copy *k)
     while (good && next < k->items.v.len && !interrupted()) {
         AUTO_STRBUF struct strbuf names = {0};
         size_t from = next;
-        strbuf_init(&names, BATCH_NAMES_MAX * 2);
+        strbuf_init(&names, BATCH_NAMES_MAX * 8);
         batch_names(k, &next, &names);
         good = names.len == 0 || batch_get(k, strbuf_str(&names), from);
     }

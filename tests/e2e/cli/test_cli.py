@@ -441,6 +441,15 @@ def a_lost_answer_is_continued_by_the_same_command():
     check(F.acts == ["instance_create"] * 2)
 
 @test
+def a_refusal_of_the_server_is_an_answer():
+    F.reset()
+    home = home_new()
+    F.fail["disk_grow"] = fakes.problem("unsupported", 501, "disk grow is not possible here")
+    r = run("disk grow data --size 2GiB", home=home)
+    check(r.rc == 1 and "same act" not in r.err, r)
+    check(not os.listdir(os.path.join(home, ".local/state/suanli/pending")))
+
+@test
 def another_command_is_another_act():
     F.reset()
     home = home_new()
