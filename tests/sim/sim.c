@@ -167,6 +167,10 @@ static bool do_money(struct sim *s)
 
     if (tape_chance(s->t, 70))
         return keyed(s, "topup", "{\"project\":\"lab\",\"amount\":\"2.5\"}", NULL, false);
+    if (tape_chance(s->t, 40))
+        return tape_chance(s->t, 60)
+                   ? keyed(s, "budget_set", "{\"cap\":\"20\",\"period\":\"day\"}", "b1", false)
+                   : keyed(s, "budget_remove", NULL, "b1", false);
     CHECK(str_printf(body, sizeof(body),
                      "{\"sku\":\"gpu.RTX 4090\",\"price\":\"%s\",\"unit\":\"hour\"}",
                      prices[tape_below(s->t, ARRAY_LEN(prices))]));
