@@ -71,7 +71,10 @@ static bool root_build(const char *folder)
     mkdir("proc", 0755);
     mkdir("dev", 0755);
     mkdir("tmp", 01777);
-    AUTO_CLOSE int null = open("dev/null", O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+    int null = open("dev/null", O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+    if (null < 0)
+        return false;
+    close(null);
     return bind_here(layout, "layout", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC) &&
            bind_here(work, "work", MS_NOSUID | MS_NODEV | MS_NOEXEC) &&
            mount("/dev/null", "dev/null", NULL, MS_BIND, NULL) == 0 &&

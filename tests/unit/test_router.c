@@ -222,7 +222,7 @@ static void test_every_error_has_a_document_in_both_languages(void **state)
             struct refusal why = {0};
             AUTO_STRBUF struct strbuf out;
             const char *code, *detail, *id;
-            int64_t status;
+            int64_t status = 0;
             (void)refuse(&why, (enum err)e);
             strbuf_init(&out, 8192);
             problem_write(&why, (enum lang)lang, "req_1", &out);
