@@ -7,7 +7,9 @@
  * orphans. Without a command the guest lives until it is told to end; with one it ends when the
  * command ends, and with its exit code. TERM: the command (or, without one, everything) is asked to
  * end; what has not ended a moment later dies with PID 1. The guard bounds how long that may take.
+ * PWR: the end of the lease is near. What the renter runs is asked to end; SSH stays until the end.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -133,6 +135,36 @@ static void all_end(const sigset_t *wanted)
     }
 }
 
+/* Our own SSH server and its sessions run from our loader and keep its name. (Where a program lies
+ * cannot be asked of a session that gave its privileges up.) */
+static bool is_server(const char *pid)
+{
+    char path[64], name[16] = "";
+
+    snprintf(path, sizeof(path), "/proc/%.16s/comm", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return true; /* gone */
+    ssize_t n = read(fd, name, sizeof(name) - 1);
+    close(fd);
+    return n <= 0 || strcmp(name, "ld.so\n") == 0;
+}
+
+/* TERM to all but PID 1 and the SSH server: the work may be saved, the shells stay. */
+static void work_end(void)
+{
+    DIR *d = opendir("/proc");
+
+    if (!d)
+        return;
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        if (pid > 1 && !is_server(e->d_name))
+            kill(pid, SIGTERM);
+    }
+    closedir(d);
+}
+
 static bool plan_read(int argc, char **argv, struct plan *ret_plan)
 {
     struct plan p = {.cwd = "/root"};
@@ -176,7 +208,9 @@ static int run(const struct plan *p, const sigset_t *wanted)
             }
             ending = true;
         }
-        if (command > 0 && sig > 0 && sig != SIGCHLD)
+        if (sig == SIGPWR)
+            work_end();
+        else if (command > 0 && sig > 0 && sig != SIGCHLD)
             kill(command, sig);
         /* A server that dies at once must not become a busy loop. */
         tick.tv_sec = server == 0 && !ending ? RESTART_S : 60;
@@ -187,8 +221,8 @@ static int run(const struct plan *p, const sigset_t *wanted)
 
 int main(int argc, char **argv)
 {
-    static const int passed[] = {SIGCHLD, SIGTERM, SIGINT,  SIGHUP,
-                                 SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
+    static const int passed[] = {SIGCHLD, SIGTERM, SIGINT,   SIGHUP, SIGQUIT,
+                                 SIGUSR1, SIGUSR2, SIGWINCH, SIGPWR};
     struct plan p;
     sigset_t wanted;
 

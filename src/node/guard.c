@@ -40,7 +40,7 @@ struct guard {
     struct output output;
     struct probe probe;
     utime_t alive_next;
-    bool soft_sent, killed, starter_killed;
+    bool soft_sent, stop_sent, killed, starter_killed;
 };
 
 static void record_save(struct guard *g, bool durable)
@@ -103,9 +103,12 @@ static void clock_act(struct guard *g)
         guest_signal(g, SIGKILL);
         g->killed = g->pid_fd >= 0;
         rec->killed_at_deadline = now >= hard_end(rec);
-    } else if ((rec->stopping || (soft && soft != UTIME_NEVER && now >= soft)) && !g->soft_sent &&
-               g->pid_fd >= 0) {
+    } else if (rec->stopping && !g->stop_sent && g->pid_fd >= 0) {
         guest_signal(g, SIGTERM);
+        g->stop_sent = true;
+    } else if (soft && soft != UTIME_NEVER && now >= soft && !g->soft_sent && g->pid_fd >= 0) {
+        /* The end is near: programs are asked to end, the guest itself has its whole time. */
+        guest_signal(g, SIGPWR);
         g->soft_sent = true;
     }
     if (now >= g->alive_next) {
@@ -260,6 +263,8 @@ static enum err message_act(struct guard *g, const struct guard_msg *m)
         rec->stopping = 1;
     } else {
         rec->deadline = m->deadline;
+        /* Extended: the next end is announced again. */
+        g->soft_sent = g->soft_sent && rec->deadline.soft_end_boot_ms <= guest_now();
     }
     struct refusal why = {0};
     if (guest_save(&g->paths, rec, true, &why) != ERR_OK && m->op != GUARD_STOP) {
