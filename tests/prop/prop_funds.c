@@ -7,8 +7,8 @@
 #include "tape.h"
 
 #define SLICES_MAX 24
-#define LEASES_MAX 4
-#define STEPS_MAX 40
+#define LEASES_MAX 3
+#define STEPS_MAX 80
 
 static struct store *base;
 
@@ -186,7 +186,8 @@ static enum err do_open(struct tape *t, struct world *w, struct seat *s)
 
 static enum err do_slice(struct tape *t, struct world *w, struct seat *s)
 {
-    utime_t boot = w->now - T0, to = MIN(boot, s->slices_ms + 10000);
+    utime_t boot = w->now - T0;
+    utime_t to = tape_chance(t, 40) ? MIN(boot, s->slices_ms + tape_range(t, 1, 400000)) : boot;
     struct funds_slice one = slice_of(s->lease, w->seq + 1, s->slices_ms, to);
     struct funds_accepted a;
     struct refusal why = {0};
@@ -250,7 +251,7 @@ static enum err step_seat(struct tape *t, struct world *w, struct seat *s)
     case 4:
         return funds_lease_renew(base, w->now, TERM_S, id_of(s->lease), &term, &why);
     case 5:
-        return funds_lease_stop(base, id_of(s->lease), w->now);
+        return funds_lease_stop(base, id_of(s->lease), w->now - tape_range(t, 0, 90000));
     case 6:
         assert_true(str_printf(disk, ID_SIZE, "dsk_%s", s->instance));
         TRY(funds_disk_grow(base, w->now, id_of(disk), s->disk_mib + 1000, &why));
@@ -303,6 +304,23 @@ static bool refused_well(enum err e)
     return e == ERR_OK || e == ERR_BALANCE || e == ERR_BUDGET || e == ERR_VALIDATION;
 }
 
+/* As the core does: a term is renewed when half of it is over; now and then that is forgotten. */
+static bool keep_paid(struct tape *t, struct world *w)
+{
+    for (size_t i = 0; i < LEASES_MAX; i++) {
+        struct refusal why = {0};
+        struct funds_term term;
+        struct fund_lease l;
+
+        if (!w->seats[i].open || tape_chance(t, 3))
+            continue;
+        TAPE_MUST(t, money_lease_get(base, id_of(w->seats[i].lease), &l) == ERR_OK);
+        if (l.paid_until_s - w->now / 1000 < TERM_S / 2)
+            TAPE_MUST(t, funds_lease_renew(base, w->now, TERM_S, l.lease, &term, &why) == ERR_OK);
+    }
+    return true;
+}
+
 static bool run_world(struct tape *t, struct world *w)
 {
     int64_t steps = tape_range(t, 1, STEPS_MAX);
@@ -310,9 +328,10 @@ static bool run_world(struct tape *t, struct world *w)
     struct refusal why = {0};
 
     for (int64_t i = 0; i < steps; i++) {
-        w->now += tape_chance(t, 10) ? tape_range(t, 0, 90000000)
-                                     : tape_range(t, 0, tape_chance(t, 50) ? 300000 : 9000);
+        w->now += tape_chance(t, 3) ? tape_range(t, 0, 90000000) : tape_range(t, 0, 60000);
         TAPE_MUST(t, funds_tick(base, w->now, &why) == ERR_OK); /* holds expire by a tick */
+        if (!keep_paid(t, w))
+            return false;
         struct world before = *w;
         TAPE_MUST(t, store_mark(base) == ERR_OK);
         enum err e = step(t, w);
