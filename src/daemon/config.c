@@ -161,6 +161,8 @@ static enum err value_set(const struct key *k, const char *s, const char *where,
     for (const char *p = s; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7F)
             return bad(where, k->name, N_("control characters are not taken"), why);
+    /* Nothing of a longer default stays behind the end. */
+    memset(text_of(c, k), 0, 256);
     if (!str_utf8_ok(s) || !str_copy(text_of(c, k), 256, s))
         return bad(where, k->name, N_("at most 255 bytes of UTF-8"), why);
     const char *fault = text_fault(k, s);

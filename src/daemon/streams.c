@@ -76,7 +76,7 @@ static bool feed_one(struct serve *s, struct store *store, struct stream *st, st
     utime_t boot_ms = serve_now(s).boot_ms;
     bool ended = false;
 
-    if (!may_still(s, store, st, boot_ms))
+    if (http_stream_gone(st->out) || !may_still(s, store, st, boot_ms))
         return false;
     while (http_stream_room(st->out) >= ROOM_LEAST) {
         strbuf_reset(piece);

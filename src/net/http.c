@@ -5,6 +5,7 @@
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <arpa/inet.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ struct http_exchange {
     char type[64];
     char header_name[HTTP_HEADERS_MAX][48], header_value[HTTP_HEADERS_MAX][256];
     size_t header_count;
-    struct http_stream *stream;
+    struct http_stream *stream; /* until send_answer: the library's share is ours to drop */
 };
 
 static int64_t now_ms(void)
@@ -195,6 +196,22 @@ bool http_stream_write(struct http_stream *st, const char *data, size_t len)
     return true;
 }
 
+bool http_stream_gone(struct http_stream *st)
+{
+    if (atomic_load(&st->gone))
+        return true;
+    /* Who holds the mark keeps the connection suspended, so its descriptor cannot go away. */
+    if (!atomic_exchange(&st->suspended, false))
+        return false;
+    struct pollfd p = {.fd = conn_fd(st->conn), .events = POLLRDHUP};
+    bool closed = poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+    atomic_store(&st->suspended, true);
+    /* The HTTP thread may have wanted to go on meanwhile. */
+    if (queue_len(st->chunks) > 0)
+        stream_kick(st);
+    return closed;
+}
+
 size_t http_stream_room(const struct http_stream *st)
 {
     size_t used = queue_len(st->chunks);
@@ -266,8 +283,8 @@ static enum MHD_Result send_answer(struct http_exchange *x)
     struct MHD_Response *r;
 
     if (x->stream) {
-        r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16 * 1024, stream_read, x->stream,
-                                              stream_gone);
+        r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16 * 1024, stream_read,
+                                              TAKE(x->stream), stream_gone);
         set_deadline(x->server, x->conn, 0);
     } else {
         r = MHD_create_response_from_buffer(x->reply_len, TAKE(x->reply), MHD_RESPMEM_MUST_FREE);
@@ -460,6 +477,9 @@ static void request_done(void *user, struct MHD_Connection *conn, void **cls,
     if (!x)
         return;
     *cls = NULL;
+    /* The client went between the answer and its sending. */
+    if (x->stream)
+        stream_gone(x->stream);
     free(x->reply);
     free(x->uri);
     strbuf_fini(&x->body);

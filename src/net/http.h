@@ -79,6 +79,8 @@ struct http_stream;
 struct http_stream *http_stream_start(struct http_exchange *x, const char *type);
 /* Copies. false: the client has gone or does not keep up; only http_stream_end() is left to do. */
 bool http_stream_write(struct http_stream *st, const char *data, size_t len);
+/* The client has hung up. The writing thread only; ask now and then. */
+bool http_stream_gone(struct http_stream *st);
 /* Free places for writes before a slow client is given up. */
 size_t http_stream_room(const struct http_stream *st);
 void http_stream_end(struct http_stream *st); /* st is gone */

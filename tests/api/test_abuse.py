@@ -152,6 +152,18 @@ except socket.timeout:
 tap.ok(closed, "a revoked token ends its streams")
 tap.equal(d.call("GET", "/v1/events", token=d.alice, headers={"Last-Event-ID": "x"}).code, "cursor",
           "a Last-Event-ID that is none of ours")
+def streams():
+    return int(d.call("GET", "/metrics").raw.decode().split("\nsuanli_http_streams ")[1].split()[0])
+
+
+for i in range(60):  # who hangs up before, while or after it is answered leaves nothing behind
+    with socket.create_connection(("127.0.0.1", d.port), 5) as s:
+        s.sendall(b"GET /v1/events?follow=true HTTP/1.1\r\n" + AUTH + b"\r\n")
+        time.sleep(0.01 * (i % 3))
+end = time.monotonic() + 5
+while streams() and time.monotonic() < end:
+    time.sleep(0.1)
+tap.equal(streams(), 0, "streams whose client has hung up are gone")
 open_streams = []
 for i in range(20):
     s = socket.create_connection(("127.0.0.1", d.port), 5)
