@@ -12,7 +12,7 @@
 
 #include "domain/types.h"
 
-#define RECONCILE_LEASES_MAX 128
+#define RECONCILE_LEASES_MAX 256
 #define RECONCILE_DISKS_MAX 512
 #define RECONCILE_IMAGES_MAX 64
 #define RECONCILE_ACTIONS_MAX                                                                      \
