@@ -293,6 +293,8 @@ void daemon_config_print(const struct daemon_config *c, enum lang lang, FILE *ou
         if (k->type == TYPE_NUMBER)
             fprintf(out, "%s = %" PRId64 "\n", k->name, *number_of(c, k));
         else
-            fprintf(out, "%s%s = %s\n", *text_of(c, k) ? "" : "#", k->name, text_of(c, k));
+            /* Emptied on purpose is not the same as left at its default. */
+            fprintf(out, "%s%s = %s\n", *text_of(c, k) || *k->def ? "" : "#", k->name,
+                    text_of(c, k));
     }
 }
