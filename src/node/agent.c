@@ -109,9 +109,12 @@ static void answer_take(struct agent *a, const struct link_answer *x)
 
 static void answer_fail(struct agent *a, const struct link_answer *x)
 {
-    if (a->connected || a->failures == 0)
-        log_warn("control plane not reached: status=%d %s; promises are kept from the journal",
-                 x->status, x->error);
+    /* What it says matters as well: a refusal is not an absence. */
+    if (a->connected || a->failures == 0 || x->status != a->last_status)
+        log_warn(
+            "control plane not reached: status=%d %s %.300s; promises are kept from the journal",
+            x->status, x->error, x->status != 0 ? x->body : "");
+    a->last_status = x->status;
     a->connected = false;
     a->failures++;
     a->retry_at = agent_now() + link_backoff_ms(a->failures, randombytes_random());

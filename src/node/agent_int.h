@@ -69,6 +69,7 @@ struct agent {
     bool soft;       /* progress, logs, slices: soon */
     utime_t sent_at; /* of the request in flight */
     uint32_t failures;
+    int last_status; /* of the last failure */
     utime_t retry_at;
     char sent_slices_boot[BOOT_ID_SIZE];
     bool connected;
