@@ -1,5 +1,6 @@
 #include "domain/authz.h"
 
+// clang-format off
 /* allowed[need][role in the project]; operators, nodes and the public have their own columns. */
 static const bool by_role[ACCESS_COUNT][ROLE_OPERATOR + 1] = {
     /*                    none   viewer member owner  supplier operator */
@@ -11,6 +12,7 @@ static const bool by_role[ACCESS_COUNT][ROLE_OPERATOR + 1] = {
     [ACCESS_SUPPLIER] =  {false, false, false, false, true,    false},
     [ACCESS_OPERATOR] =  {false, false, false, false, false,   false},
 };
+// clang-format on
 
 bool authz_allows(enum access need, const struct caller *c)
 {

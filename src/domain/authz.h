@@ -5,7 +5,8 @@
 
 #include "domain/types.h"
 
-enum access { /* the least role of an operation, operations.def */
+/* The least role of an operation, operations.def. */
+enum access {
     ACCESS_PUBLIC,
     ACCESS_NODE,
     ACCESS_VIEWER,
