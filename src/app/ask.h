@@ -7,8 +7,8 @@
 
 /* gpu, count, cpu, memory, system_disk. The model is resolved to the full name of a card of this
  * platform ("4090" → "RTX 4090"); a seat without memory gets the configured amount per core; with
- * cards, cpu and memory 0 mean their share of the machine. ERR_VALIDATION, ERR_NOT_FOUND (card, with
- * the nearest name). */
+ * cards, cpu and memory 0 mean their share of the machine. ERR_VALIDATION, ERR_NOT_FOUND (card,
+ * with the nearest name). */
 enum err ask_shape(struct op *op, struct shape *ret_s);
 /* A model as typed → as the nodes call it. */
 enum err ask_model(struct op *op, const char *typed, char ret_model[GPU_MODEL_SIZE]);
@@ -17,7 +17,7 @@ enum err ask_end(struct op *op, utime_t *ret_ends_at);
 
 struct ask_disk {
     char name[NAME_SIZE];
-    int64_t size_mib; /* 0: an existing disk */
+    int64_t size_mib;   /* 0: an existing disk */
     struct id existing; /* empty: to be made */
 };
 /* disk: NAME:SIZE (made when new; of an existing one the size must agree) or NAME. ERR_DISK_IN_USE,

@@ -1,7 +1,7 @@
-/* op.h: what an operation's handler sees. A handler runs in the core thread (or, with OPF_READ, in a
- * reader with its own read-only connection), inside a savepoint: loads rows, asks the domain, saves
- * rows, adds events; returns ERR_OK after writing its answer, or a refusal in op->why and nothing of
- * it stays. It never waits, never reads a clock, never calls a driver. */
+/* op.h: what an operation's handler sees. A handler runs in the core thread (or, with OPF_READ, in
+ * a reader with its own read-only connection), inside a savepoint: loads rows, asks the domain,
+ * saves rows, adds events; returns ERR_OK after writing its answer, or a refusal in op->why and
+ * nothing of it stays. It never waits, never reads a clock, never calls a driver. */
 #pragma once
 
 #include "base/json.h"
@@ -17,7 +17,7 @@ enum op_flags { OPF_READ = 1, OPF_IDEM = 2, OPF_DRYRUN = 4, OPF_STREAM = 8 };
 struct principal {
     struct id user, project, token, node; /* node only for ACCESS_NODE */
     char user_name[NAME_SIZE], project_name[NAME_SIZE];
-    enum role role;     /* in the project */
+    enum role role; /* in the project */
     bool is_operator;
 };
 

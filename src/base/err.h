@@ -49,7 +49,7 @@ void refusal_setf(struct refusal *why, const char *key, const char *fmt, ...) PR
 enum err refusef(struct refusal *why, enum err code, const char *key, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 
-const char *err_code(enum err e);        /* "offer_changed"; "ok" for ERR_OK */
+const char *err_code(enum err e); /* "offer_changed"; "ok" for ERR_OK */
 bool err_find(const char *code, enum err *ret_e);
 int err_http(enum err e);
 int err_exit(enum err e);

@@ -16,6 +16,6 @@ struct id_maker {
     void (*fill)(struct id_maker *m, void *buf, size_t size);
     uint64_t state; /* of the seeded maker */
 };
-struct id_maker id_maker_system(void);             /* getrandom */
-struct id_maker id_maker_seeded(uint64_t seed);    /* tests only */
+struct id_maker id_maker_system(void);                     /* getrandom */
+struct id_maker id_maker_seeded(uint64_t seed);            /* tests only */
 struct id id_make(struct id_maker *m, const char *prefix); /* prefix without '_', 2-4 letters */

@@ -153,7 +153,8 @@ static bool depth_ok(const char *text, size_t len)
     return true;
 }
 
-enum err json_parse(const char *text, size_t len, size_t len_max, json_t **ret_v, struct refusal *why)
+enum err json_parse(const char *text, size_t len, size_t len_max, json_t **ret_v,
+                    struct refusal *why)
 {
     json_error_t error;
 

@@ -26,11 +26,14 @@ void json_strf(struct json_writer *w, const char *key, const char *fmt, ...) PRI
 void json_i64(struct json_writer *w, const char *key, int64_t v);
 void json_flag(struct json_writer *w, const char *key, bool v);
 void json_none(struct json_writer *w, const char *key);
-void json_time(struct json_writer *w, const char *key, utime_t t); /* RFC 3339; UTIME_NEVER, 0 → null */
-void json_raw(struct json_writer *w, const char *key, const char *json); /* already JSON; NULL → null */
+void json_time(struct json_writer *w, const char *key,
+               utime_t t); /* RFC 3339; UTIME_NEVER, 0 → null */
+void json_raw(struct json_writer *w, const char *key,
+              const char *json); /* already JSON; NULL → null */
 
 /* Reader. */
-enum err json_parse(const char *text, size_t len, size_t len_max, json_t **ret_v, struct refusal *why);
+enum err json_parse(const char *text, size_t len, size_t len_max, json_t **ret_v,
+                    struct refusal *why);
 void json_free_ptr(json_t **v);
 #define AUTO_JSON CLEANUP(json_free_ptr)
 /* Typed access: absent or null gives def; a wrong type gives false. */

@@ -3,11 +3,11 @@
 
 #include "base/base.h"
 
-void *mem_alloc(size_t size);                    /* zeroed, owned by the caller */
+void *mem_alloc(size_t size);                          /* zeroed, owned by the caller */
 void *mem_realloc(void *p, size_t count, size_t size); /* count*size checked for overflow */
 char *mem_strdup(const char *s);
 void *mem_dup(const void *p, size_t size);
-void mem_free_ptr(void *pp);                     /* for CLEANUP; frees *pp */
+void mem_free_ptr(void *pp); /* for CLEANUP; frees *pp */
 #define AUTO_FREE CLEANUP(mem_free_ptr)
 
 /* One arena per request: cheap pieces that die together. Passing the ceiling returns NULL once

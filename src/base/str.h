@@ -18,9 +18,9 @@ void strbuf_add(struct strbuf *b, const char *s);
 void strbuf_add_n(struct strbuf *b, const void *p, size_t n);
 void strbuf_addf(struct strbuf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void strbuf_addv(struct strbuf *b, const char *fmt, va_list ap);
-void strbuf_reset(struct strbuf *b);      /* empty, memory kept */
+void strbuf_reset(struct strbuf *b);            /* empty, memory kept */
 const char *strbuf_str(const struct strbuf *b); /* "" when nothing was added */
-char *strbuf_take(struct strbuf *b);      /* owned by the caller; the buffer is empty again */
+char *strbuf_take(struct strbuf *b);            /* owned by the caller; the buffer is empty again */
 #define AUTO_STRBUF CLEANUP(strbuf_fini)
 
 static inline bool str_eq(const char *a, const char *b)

@@ -99,8 +99,12 @@ enum err size_parse_mib(const char *s, int64_t *ret_mib)
     static const struct {
         const char *name;
         unsigned __int128 bytes;
-    } unit[] = {{"MiB", 1 << 20}, {"GiB", 1 << 30},          {"TiB", (int64_t)1 << 40},
-                {"MB", 1000000},  {"GB", (int64_t)1000000000}, {"TB", (int64_t)1000000000000}};
+    } unit[] = {{"MiB", 1 << 20},
+                {"GiB", 1 << 30},
+                {"TiB", (int64_t)1 << 40},
+                {"MB", 1000000},
+                {"GB", (int64_t)1000000000},
+                {"TB", (int64_t)1000000000000}};
     int64_t v;
 
     s = digits(s, &v);
@@ -220,6 +224,7 @@ enum err time_parse(const char *s, utime_t *ret_t)
     if (month < 1 || month > 12 || day < 1 || day > month_days[month - 1] ||
         (month == 2 && day == 29 && !leap) || h > 23 || m > 59 || sec > 59)
         return ERR_VALIDATION;
-    *ret_t = (date_to_days(year, month, day) * 86400 + h * 3600 + m * 60 + sec - off) * MS_PER_S + ms;
+    *ret_t =
+        (date_to_days(year, month, day) * 86400 + h * 3600 + m * 60 + sec - off) * MS_PER_S + ms;
     return ERR_OK;
 }

@@ -9,7 +9,7 @@ struct sink {
     bool log;
     size_t count;
     char next[96]; /* an export that goes on in another page */
-    bool newline; /* the last log byte was one */
+    bool newline;  /* the last log byte was one */
 };
 
 /* On a terminal only colours pass: other control sequences could rewrite what was said before. */

@@ -56,12 +56,12 @@ enum role { ROLE_NONE, ROLE_VIEWER, ROLE_MEMBER, ROLE_OWNER, ROLE_SUPPLIER, ROLE
 
 /* What is metered; each is a SKU class with its own price. */
 enum meter {
-    METER_GPU,          /* card-seconds, sku "gpu.<model>" */
-    METER_CPU,          /* seat-seconds of a CPU-only seat, sku "cpu.seat": cores x seconds */
-    METER_DISK,         /* MiB-seconds of a disk while its instance runs, sku "disk" */
-    METER_DISK_STOPPED, /* MiB-seconds, system disk of a stopped instance, sku "disk.stopped" */
+    METER_GPU,           /* card-seconds, sku "gpu.<model>" */
+    METER_CPU,           /* seat-seconds of a CPU-only seat, sku "cpu.seat": cores x seconds */
+    METER_DISK,          /* MiB-seconds of a disk while its instance runs, sku "disk" */
+    METER_DISK_STOPPED,  /* MiB-seconds, system disk of a stopped instance, sku "disk.stopped" */
     METER_DISK_DETACHED, /* MiB-seconds, data disk beside a running instance, sku "disk.detached" */
-    METER_EGRESS,       /* bytes out, sku "egress" */
+    METER_EGRESS,        /* bytes out, sku "egress" */
     METER_COUNT
 };
 
@@ -90,7 +90,7 @@ struct instance {
     enum end_action then;
     utime_t kept_until; /* stopped: when the data goes; 0 otherwise */
     struct shape shape;
-    bool no_gpu;        /* running on the same disk without its cards */
+    bool no_gpu; /* running on the same disk without its cards */
     bool simulated;
     enum plan plan;
     char image[DIGEST_SIZE], image_name[NAME_SIZE];

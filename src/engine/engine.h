@@ -10,8 +10,8 @@
 #include "domain/types.h"
 
 enum engine_flag {
-    ENGINE_QUEUES = 1,  /* takes more than it can run now */
-    ENGINE_EXTENDS = 2, /* an end may be moved while it runs */
+    ENGINE_QUEUES = 1,    /* takes more than it can run now */
+    ENGINE_EXTENDS = 2,   /* an end may be moved while it runs */
     ENGINE_KEEPS_END = 4, /* ends a lease by itself when nobody is left to say so */
 };
 
@@ -26,7 +26,7 @@ struct engine_driver {
 };
 struct engine {
     const struct engine_driver *driver; /* borrowed */
-    struct id *told; /* owned: nodes with something new to be told, each once */
+    struct id *told;                    /* owned: nodes with something new to be told, each once */
     size_t told_count, told_cap;
 };
 

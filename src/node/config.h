@@ -17,13 +17,13 @@ struct node_config {
     char gpu[128]; /* spec of gpu_open(); its seed is the state folder */
     char gpu_knobs[256];
     char nvidia_proc[128];
-    char runtime[16]; /* "auto", "crun", "runc" */
+    char runtime[16];    /* "auto", "crun", "runc" */
     char ssh_server[16]; /* "auto", "openssh", "dropbear" */
     int64_t slice_s;
     int64_t pool_mib; /* 0: what the file system has */
     char images[256];
     bool private_registries; /* registries at private addresses, also without TLS */
-    char cgroup[128]; /* "/suanli-<tag>" */
+    char cgroup[128];        /* "/suanli-<tag>" */
     struct node_paths paths;
 };
 

@@ -5,14 +5,15 @@
 
 #include "node/privmsg.h"
 
-/* Folders of one node, all below the state folder; made by paths_init with their owners and modes. */
+/* Folders of one node, all below the state folder; made by paths_init with their owners and modes.
+ */
 struct node_paths {
-    char state[256];   /* STATE */
-    char staging[300]; /* STATE/agent/staging: the agent's; OCI layouts arrive here */
-    char priv[300];    /* STATE/priv: root, 0700 */
-    char images[320];  /* STATE/priv/images/<hex>.erofs (or <hex>/ when unpacked) */
-    char disks[320];   /* STATE/priv/disks/<disk id>.img */
-    char leases[320];  /* STATE/priv/leases/<lease id>/ */
+    char state[256];     /* STATE */
+    char staging[300];   /* STATE/agent/staging: the agent's; OCI layouts arrive here */
+    char priv[300];      /* STATE/priv: root, 0700 */
+    char images[320];    /* STATE/priv/images/<hex>.erofs (or <hex>/ when unpacked) */
+    char disks[320];     /* STATE/priv/disks/<disk id>.img */
+    char leases[320];    /* STATE/priv/leases/<lease id>/ */
     char instances[320]; /* STATE/priv/instances/<instance id>/: host keys */
     /* A tmpfs that exists only in the helper's private mount namespace, reachable for the id ranges
      * of guests (mode 0711 all the way). Every mount target and pin handed to a driver is below
@@ -23,11 +24,11 @@ struct node_paths {
 };
 
 struct node_net {
-    uint32_t base, bits;      /* the node's own range, e.g. 10.213.0.0/16; .1 is the bridge */
+    uint32_t base, bits; /* the node's own range, e.g. 10.213.0.0/16; .1 is the bridge */
     uint16_t port_min, port_max;
-    bool nat_out;             /* may switch on forwarding in the host's namespace */
-    char table[32];           /* name of the one nft table in the host's namespace */
-    char link[16];            /* name of the one veth in the host's namespace */
+    bool nat_out;   /* may switch on forwarding in the host's namespace */
+    char table[32]; /* name of the one nft table in the host's namespace */
+    char link[16];  /* name of the one veth in the host's namespace */
 };
 
 /* userns.c: id ranges. Lease number n (0-based, below 30000) owns ids [base + n*65536, +65536). */
@@ -73,13 +74,14 @@ enum err network_ports_set(const struct node_net *n, struct id lease, uint32_t a
                            const struct priv_port *ports, size_t count, struct refusal *why);
 enum err network_counters(const struct node_paths *p, struct id lease, int64_t *ret_rx,
                           int64_t *ret_tx); /* as the guest sees them */
-void network_fini(const struct node_paths *p, const struct node_net *n); /* removes all that is ours */
+void network_fini(const struct node_paths *p,
+                  const struct node_net *n); /* removes all that is ours */
 
 /* cgroup.c */
 enum cgroup_layout { CGROUP_V2, CGROUP_HYBRID, CGROUP_V1 };
 enum cgroup_layout cgroup_layout_probe(void);
 void cgroup_init(const char *root); /* "/suanli-<tag>": ours below every controller */
-void cgroup_meter(struct id lease, struct priv_rep *rep); /* rep->meter, zero where unknown */
+void cgroup_meter(struct id lease, struct priv_rep *rep);     /* rep->meter, zero where unknown */
 enum err cgroup_remove(struct id lease, struct refusal *why); /* retries EBUSY for some ms */
 
 /* What exists here of the given kind and belongs to no lease in `leases`: for PRIV_LIST (S8). */

@@ -22,7 +22,7 @@
 #define GPU_UUID_SIZE 48
 
 enum priv_op {
-    PRIV_HELLO = 1,   /* what this machine can do: rep.hello */
+    PRIV_HELLO = 1,    /* what this machine can do: rep.hello */
     PRIV_IMAGE_IMPORT, /* image: agent's staging folder "staging/<name>" is an OCI layout; async */
     PRIV_IMAGE_STAT,
     PRIV_IMAGE_REMOVE,
@@ -32,17 +32,17 @@ enum priv_op {
     PRIV_DISK_FORGET, /* after an erase: drop the record */
     PRIV_GUEST_START, /* guest: async, by a new guard */
     PRIV_GUEST_STAT,
-    PRIV_GUEST_DEADLINE, /* deadline */
-    PRIV_GUEST_STOP,     /* deadline.grace_ms: TERM now, KILL after the grace */
-    PRIV_GUEST_CLEAN,    /* removes all that belongs to an ended lease; async: GUEST_STAT says
-                          * GUEST_NONE when nothing is left; ERR_STATE while the guest lives */
-    PRIV_GUEST_LOG,      /* log.from; text_len bytes of output */
-    PRIV_KEYS_SET,       /* text: authorized_keys of the lease, whole */
-    PRIV_NOTICE,         /* text: appended to the notices the guest sees */
-    PRIV_REPORT,         /* text: the first-boot report, shown at login */
-    PRIV_PORTS_SET,      /* guest.ports of the lease, whole */
-    PRIV_METER,          /* rep.meter */
-    PRIV_LIST,           /* rep.list: leases and disks that exist here, and what belongs to none */
+    PRIV_GUEST_DEADLINE,  /* deadline */
+    PRIV_GUEST_STOP,      /* deadline.grace_ms: TERM now, KILL after the grace */
+    PRIV_GUEST_CLEAN,     /* removes all that belongs to an ended lease; async: GUEST_STAT says
+                           * GUEST_NONE when nothing is left; ERR_STATE while the guest lives */
+    PRIV_GUEST_LOG,       /* log.from; text_len bytes of output */
+    PRIV_KEYS_SET,        /* text: authorized_keys of the lease, whole */
+    PRIV_NOTICE,          /* text: appended to the notices the guest sees */
+    PRIV_REPORT,          /* text: the first-boot report, shown at login */
+    PRIV_PORTS_SET,       /* guest.ports of the lease, whole */
+    PRIV_METER,           /* rep.meter */
+    PRIV_LIST,            /* rep.list: leases and disks that exist here, and what belongs to none */
     PRIV_INSTANCE_FORGET, /* lease field holds the instance id: drop its host keys */
 };
 
@@ -154,7 +154,7 @@ struct priv_rep {
              * end; 0 with GUEST_ENDED: it ended in an earlier boot of the machine. */
             utime_t started_boot_ms, ready_boot_ms, ended_boot_ms;
             struct priv_deadline deadline;
-            uint32_t fail; /* enum err of a failed start, detail in why */
+            uint32_t fail;      /* enum err of a failed start, detail in why */
             char host_key[256]; /* "ssh-ed25519 AAAA…" */
             uint32_t step_us[GUEST_STEP_COUNT];
         } guest;

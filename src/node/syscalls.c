@@ -99,7 +99,8 @@ enum err seccomp_guard_apply(struct refusal *why)
     bool ok = ctx != NULL;
 
     for (size_t i = 0; ok && i < ARRAY_LEN(guard_calls); i++)
-        ok = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(guard_calls[i]), 0) == 0;
+        ok = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(guard_calls[i]),
+                              0) == 0;
     ok = ok && seccomp_load(ctx) == 0;
     seccomp_release(ctx);
     return ok ? ERR_OK : refusef(why, ERR_SYSTEM, "call", "seccomp");

@@ -1,5 +1,5 @@
-/* A JSON body for any operation: it is refused with a typed error, or it is an object of its ARG rows.
- * The first byte chooses the operation. */
+/* A JSON body for any operation: it is refused with a typed error, or it is an object of its ARG
+ * rows. The first byte chooses the operation. */
 #include <stdlib.h>
 
 #include "app/router.h"

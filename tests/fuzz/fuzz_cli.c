@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(!clean.overflow && clean.len <= size);
     for (size_t i = 0; i < ARRAY_LEN(unsafe); i++)
         CHECK(!str_utf8_ok(text) || !strstr(strbuf_str(&clean), unsafe[i]));
-    AUTO_JSON json_t *money = json_pack("{s:s,s:s}", "amount", str_utf8_ok(text) ? text : "1", "currency", "CNY");
+    AUTO_JSON json_t *money =
+        json_pack("{s:s,s:s}", "amount", str_utf8_ok(text) ? text : "1", "currency", "CNY");
     text_money(money, shown, sizeof(shown));
     CHECK(strlen(shown) < sizeof(shown));
     text_time(text, shown, sizeof(shown));

@@ -1,4 +1,5 @@
-/* Foreign bytes of the root helper: whatever passes its door has the form that its code relies on. */
+/* Foreign bytes of the root helper: whatever passes its door has the form that its code relies on.
+ */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
-/* simnode.h: a node that is all arithmetic: it speaks docs/node-protocol.md in JSON, keeps a journal
- * over restarts, meters, and ends its guests by its own boot-time clock. Its clock is the world's
- * time plus an offset; a reboot starts a new boot. */
+/* simnode.h: a node that is all arithmetic: it speaks docs/node-protocol.md in JSON, keeps a
+ * journal over restarts, meters, and ends its guests by its own boot-time clock. Its clock is the
+ * world's time plus an offset; a reboot starts a new boot. */
 #pragma once
 
 #include "base/id.h"
@@ -23,7 +23,7 @@ struct sim_lease {
     char want[8];
     int64_t paid_boot, ends_boot, grace_ms; /* on this boot's clock; INT64_MAX: no end */
     int64_t began_boot, ready_boot, ended_boot, stop_boot; /* -1: not */
-    int64_t metered_boot; /* slices reach up to here */
+    int64_t metered_boot;                                  /* slices reach up to here */
     int64_t started_boot; /* ready_boot, kept for the books of the simulation */
     char end[24];
     int64_t exit_code;
@@ -52,8 +52,8 @@ struct simnode {
     int gpu_count, cores;
     int64_t memory_mib, disk_mib;
     uint16_t port_min, port_max;
-    bool cut;          /* neither sends nor hears */
-    bool overruns;     /* the planted bug: a guest outlives its end by some seconds */
+    bool cut;           /* neither sends nor hears */
+    bool overruns;      /* the planted bug: a guest outlives its end by some seconds */
     int64_t boot_at_ms; /* world time of its boot */
     int64_t boot_number;
     char boot[33];

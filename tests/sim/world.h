@@ -15,8 +15,8 @@ struct world {
     struct core *core;      /* owned */
     struct core_config config;
     uint64_t seed, boots;
-    int64_t now_ms;  /* true time since the world began; the boot clock of the control plane */
-    int64_t round_ms; /* world_pass: each node syncs once in it */
+    int64_t now_ms;      /* true time since the world began; the boot clock of the control plane */
+    int64_t round_ms;    /* world_pass: each node syncs once in it */
     int64_t wall_off_ms; /* what is wrong with its wall clock */
     struct principal user, operator;
     struct simnode nodes[WORLD_NODES_MAX];

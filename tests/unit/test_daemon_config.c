@@ -32,9 +32,9 @@ static void test_what_is_printed_reads_back_the_same(void **state)
     size_t size = 0;
 
     (void)state;
-    assert_int_equal(parse("listen = [::1]:0\nterm_s = 60\nzone=UTC\n# comment\nplatform = 算力 1\n", &a,
-                           &why),
-                     ERR_OK);
+    assert_int_equal(
+        parse("listen = [::1]:0\nterm_s = 60\nzone=UTC\n# comment\nplatform = 算力 1\n", &a, &why),
+        ERR_OK);
     FILE *f = open_memstream(&text, &size);
     daemon_config_print(&a, LANG_ZH, f);
     assert_int_equal(fclose(f), 0);

@@ -46,11 +46,27 @@ static void test_every_row_is_found_by_its_own_path(void **state)
 
 static void test_tricks_in_a_path_find_nothing(void **state)
 {
-    static const char *const paths[] = {
-        "", "/", "//v1/me", "/v1//me", "/v1/me/", "/V1/me", "/v1/%6de", "/v1/./me", "/v1/x/../me",
-        "/v1/me;a=b", "/v1/me%00", "/v1/instances/%", "/v1/instances/%4", "/v1/instances/%zz",
-        "/v1/instances/%00", "/v1/instances/%0a", "/v1/instances/%ff", "/v1/instances/a/b/c/d/e/f/g/h/i/j",
-        "http://other/v1/me", "*", "/v1/instances/%c0%af"};
+    static const char *const paths[] = {"",
+                                        "/",
+                                        "//v1/me",
+                                        "/v1//me",
+                                        "/v1/me/",
+                                        "/V1/me",
+                                        "/v1/%6de",
+                                        "/v1/./me",
+                                        "/v1/x/../me",
+                                        "/v1/me;a=b",
+                                        "/v1/me%00",
+                                        "/v1/instances/%",
+                                        "/v1/instances/%4",
+                                        "/v1/instances/%zz",
+                                        "/v1/instances/%00",
+                                        "/v1/instances/%0a",
+                                        "/v1/instances/%ff",
+                                        "/v1/instances/a/b/c/d/e/f/g/h/i/j",
+                                        "http://other/v1/me",
+                                        "*",
+                                        "/v1/instances/%c0%af"};
     struct route r;
     char allow[ALLOW_SIZE];
 
@@ -228,7 +244,8 @@ static void test_every_error_has_a_document_in_both_languages(void **state)
             problem_write(&why, (enum lang)lang, "req_1", &out);
             AUTO_JSON json_t *o = NULL;
             assert_int_equal(json_parse(out.data, out.len, 8192, &o, NULL), ERR_OK);
-            assert_true(json_get_str(o, "code", NULL, &code) && json_get_str(o, "detail", NULL, &detail));
+            assert_true(json_get_str(o, "code", NULL, &code) &&
+                        json_get_str(o, "detail", NULL, &detail));
             assert_true(json_get_str(o, "request_id", NULL, &id) &&
                         json_get_i64(o, "status", 0, &status));
             assert_string_equal(code, err_code((enum err)e));

@@ -7,41 +7,42 @@ static const struct {
     const char *line, *fingerprint;
 } good[] = {
     {"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMs8rV+h1+oW1YhX9Pm0TBVIsRdmCBwSGxDUV+u15j9U"
-        " alice@laptop",
+     " alice@laptop",
      "SHA256:u4QrKKKyn0NiQbpiihYaB3h9CaA1NWX1cOBmFjYTZHQ"},
     {"ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQD2hrKs5Coc2OhF/8fSVRCL1KtRkpgjhA5u23ZVf/NQ"
-        "eF+IZJNwaNOaYq769lE1gaKZwOj4TkZsraOWBPSt049cTIbwSGWYmrix7O0M6uqJOdSVTjQ2C3S7hp8z"
-        "wI6WmbzUg19fLyM2b6U72u/RtqYR3FDpCQgGDYxppH/HXYAFQOu4s4umfTLAMafG8+Sn631LTxRESkfs"
-        "eMayIjcH67/uRO949QH6p457F7khLxiQB+Hgya5K44HzlKCFHeoWN6ALoElCOEcJEstCdA5pe3WnCIoB"
-        "dHxNGUw5wLQD1JCD7AjYOjmOoGDdv95i0ppBNg4nk8GnUZJTkrTgGOaiIx35 alice@laptop",
+     "eF+IZJNwaNOaYq769lE1gaKZwOj4TkZsraOWBPSt049cTIbwSGWYmrix7O0M6uqJOdSVTjQ2C3S7hp8z"
+     "wI6WmbzUg19fLyM2b6U72u/RtqYR3FDpCQgGDYxppH/HXYAFQOu4s4umfTLAMafG8+Sn631LTxRESkfs"
+     "eMayIjcH67/uRO949QH6p457F7khLxiQB+Hgya5K44HzlKCFHeoWN6ALoElCOEcJEstCdA5pe3WnCIoB"
+     "dHxNGUw5wLQD1JCD7AjYOjmOoGDdv95i0ppBNg4nk8GnUZJTkrTgGOaiIx35 alice@laptop",
      "SHA256:/8LTw8wUJmmHf1QEz8INTi7oasEiY03tKwEEwUGdeY4"},
     {"ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAACAQD7OCuk2yNnBORFmiBGXbqn9DwaXJUwvQ5+R4wlGFLO"
-        "8f7D4jZ6gc9QNVHcOrgSDacjEL4WyuvkegSqkg8hffqHjIh2irj/I9fZ3Od1NVv7gEwE7/856LabD0OZ"
-        "+LZzEigsLCHHGpSwmzM8st1jGe+9fOqLoK8XaIaU55hODJV9ub11qQd/Eb4U7UD9nW3J17IDPF9P0Orq"
-        "7OmK+2CIQWI7Qn85RT/0J3RXZ7eVSEL6kT7XlVRPycd1uSi19tEEMSdyevOTXGW5QZACWLt9UdTIf+DL"
-        "/F9vCwsYdVtU7qgDFt4iYmn1GWTbAFhFs5xmjD4b/dsjIEdfI1HIq54WaLGiJLOreD44ENHAqXBqLMCN"
-        "VRqIU9/mUR+qPGo00umHWrxm2H4vEQYGhlmyNQ2ydn3LwMGJ3p0CtJyWfFr/REFv8tujmUz5TFagzFGF"
-        "4z7GJlNyN1Hx1Sa85Vcq51io2VKAJVsomH1ifOQGyRHWy44Dh6bRhGEbMJ5dpxaubk7smXOVKyb7susa"
-        "8iwNnAuBmJ5vsoVvPI5ne5WU2qeSx4d/8UR/Lbp0S7bBX/oaHuNNLNY1ZmxTb+E0Q/tU+J+pjbQksBf1"
-        "vI/WjMvP3F6VGKLZu78AQuDxA/TCDql4xhu8CZCevf3xeKGrZXOkvwR1tusHrVU6nJ/pE9P9Q4FSri1l"
-        "LQ== alice@laptop",
+     "8f7D4jZ6gc9QNVHcOrgSDacjEL4WyuvkegSqkg8hffqHjIh2irj/I9fZ3Od1NVv7gEwE7/856LabD0OZ"
+     "+LZzEigsLCHHGpSwmzM8st1jGe+9fOqLoK8XaIaU55hODJV9ub11qQd/Eb4U7UD9nW3J17IDPF9P0Orq"
+     "7OmK+2CIQWI7Qn85RT/0J3RXZ7eVSEL6kT7XlVRPycd1uSi19tEEMSdyevOTXGW5QZACWLt9UdTIf+DL"
+     "/F9vCwsYdVtU7qgDFt4iYmn1GWTbAFhFs5xmjD4b/dsjIEdfI1HIq54WaLGiJLOreD44ENHAqXBqLMCN"
+     "VRqIU9/mUR+qPGo00umHWrxm2H4vEQYGhlmyNQ2ydn3LwMGJ3p0CtJyWfFr/REFv8tujmUz5TFagzFGF"
+     "4z7GJlNyN1Hx1Sa85Vcq51io2VKAJVsomH1ifOQGyRHWy44Dh6bRhGEbMJ5dpxaubk7smXOVKyb7susa"
+     "8iwNnAuBmJ5vsoVvPI5ne5WU2qeSx4d/8UR/Lbp0S7bBX/oaHuNNLNY1ZmxTb+E0Q/tU+J+pjbQksBf1"
+     "vI/WjMvP3F6VGKLZu78AQuDxA/TCDql4xhu8CZCevf3xeKGrZXOkvwR1tusHrVU6nJ/pE9P9Q4FSri1l"
+     "LQ== alice@laptop",
      "SHA256:PyIwPRPCQy7weXIE9Nf16BCTDrypX6pn1dRYcsTqUbc"},
     {"ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBA/LHCww"
-        "ueP8c7KybvIyakoH9Bqw3mpFCH02isbnnKE7lS4ftDz6+Dcu1EYUIGyrlAMvYDRd8LwHmmNowv672rw="
-        " alice@laptop",
+     "ueP8c7KybvIyakoH9Bqw3mpFCH02isbnnKE7lS4ftDz6+Dcu1EYUIGyrlAMvYDRd8LwHmmNowv672rw="
+     " alice@laptop",
      "SHA256:yZoCFavbsapYLDmBnOMjlNMR1t43lGskJ29tjN4qQpI"},
     {"ecdsa-sha2-nistp384 AAAAE2VjZHNhLXNoYTItbmlzdHAzODQAAAAIbmlzdHAzODQAAABhBDDO6Dbu"
-        "JzsDhLVCZwFGNkNQjXPC3Tifrv4/B02j49fESZyD23a6qzTsjS5ALDDiRE0KzVHlCDqiKTZcWbsR2vNs"
-        "9BCrd7+PiPxm+P2VVDhRQOkJhRaax4fUgts+jK3iJw== alice@laptop",
+     "JzsDhLVCZwFGNkNQjXPC3Tifrv4/B02j49fESZyD23a6qzTsjS5ALDDiRE0KzVHlCDqiKTZcWbsR2vNs"
+     "9BCrd7+PiPxm+P2VVDhRQOkJhRaax4fUgts+jK3iJw== alice@laptop",
      "SHA256:oqSuXREF07XsUukZASlMcbkHrlUSGQDRJdLet8hI4+8"},
     {"ecdsa-sha2-nistp521 AAAAE2VjZHNhLXNoYTItbmlzdHA1MjEAAAAIbmlzdHA1MjEAAACFBAFQukRp"
-        "cSN52uROTD6oA9HQa8Zar6zRPxEO71qCRGtiFiuNxy2b2M2LDl/jR5L5iaTnaIeOcV8dP5LbxQn1j/KS"
-        "rQAvhxZbqgwHcHFdcXsBUVAmaxSEH7fHfDJ/ghXkhSb6X8NtNc1p4S/6PJAOn/gsP9Z3PBpnuths0hhx"
-        "X+OM6jP3eQ== alice@laptop",
+     "cSN52uROTD6oA9HQa8Zar6zRPxEO71qCRGtiFiuNxy2b2M2LDl/jR5L5iaTnaIeOcV8dP5LbxQn1j/KS"
+     "rQAvhxZbqgwHcHFdcXsBUVAmaxSEH7fHfDJ/ghXkhSb6X8NtNc1p4S/6PJAOn/gsP9Z3PBpnuths0hhx"
+     "X+OM6jP3eQ== alice@laptop",
      "SHA256:aLqC1K2KIVineUeqMz76oaYEAkNdvUrd8TIztlzomDM"},
     /* security keys, from their published layout */
     {"sk-ssh-ed25519@openssh.com "
-     "AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAAICFo/k5LU8863u66YC9eUO2170QduohPURkQnbLa/dczAAAABHNz"
+     "AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAAICFo/k5LU8863u66YC9eUO2170QduohPURkQnbLa/"
+     "dczAAAABHNz"
      "aDo=",
      NULL},
 };
