@@ -23,8 +23,8 @@
 #include "node/sys.h"
 
 #define BACKOFF_MIN_MS 100
-#define BACKOFF_MAX_MS 5000
-#define STEADY_MS 30000 /* up for so long: the next death starts from the shortest wait again */
+#define BACKOFF_MAX_MS 2000
+#define STEADY_MS 3000 /* up for so long: no crash at the start; the shortest wait again */
 #define END_WAIT_MS 5000
 
 struct supervisor {
