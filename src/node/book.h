@@ -50,7 +50,7 @@ struct lease_row {
     enum err fail;
     struct refusal fail_why;
     uint32_t step, step_us[GUEST_STEP_COUNT];
-    utime_t taken_at, seen_at, asked_at, clean_at;
+    utime_t taken_at, seen_at, asked_at, clean_at, sampled_at;
     bool adopted; /* found running without a record: proven from now on only */
     enum rec_want asked;
     bool ports_set, keys_set; /* the helper has them as wanted */

@@ -90,6 +90,10 @@ static void advance(struct meter_lease *m, utime_t to, const struct meter_sample
         m->last = MIN(m->last + slept, to);
         m->slept_base = base;
     }
+    if (s->doubt) {
+        span_kind(m, METER_SLEPT, slice_ms, emit, user);
+        m->last = MAX(m->last, to);
+    }
     span_kind(m, m->gpus_ok && s->gpus_ok ? METER_LIVE : METER_CARDS_BAD, slice_ms, emit, user);
     m->last = MAX(m->last, to);
     m->gpus_ok = s->gpus_ok;

@@ -22,6 +22,7 @@ struct meter_counters {
 struct meter_sample {
     utime_t now, mono;
     bool gpus_ok;
+    bool doubt; /* the keeper itself stood still since its last sample: that time is void */
     struct meter_counters total;
     int64_t memory_bytes, disk_used_mib, gpu_memory_mib;
     int32_t gpu_util_pct; /* mean of the cards; 0 without */

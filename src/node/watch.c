@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 #define DISK_WARN_MS 10000
-#define LOG_CHUNKS 6 /* of PRIV_TEXT_MAX bytes, per lease and request */
+#define STALL_MS 30000 /* longer than any call of ours may take */
+#define LOG_CHUNKS 6   /* of PRIV_TEXT_MAX bytes, per lease and request */
 
 struct emit {
     struct agent *a;
@@ -95,6 +96,12 @@ static struct meter_sample sample(struct agent *a, struct lease_row *l, utime_t 
     return s;
 }
 
+/* Stopped for so long, everything else here was perhaps stopped as well: in doubt it is free. */
+static bool stalled(const struct lease_row *l, utime_t now)
+{
+    return l->sampled_at != 0 && now - l->sampled_at > STALL_MS;
+}
+
 static void cards_changed(struct agent *a, struct lease_row *l, bool ok)
 {
     if (ok == l->cards_ok)
@@ -178,6 +185,8 @@ static void idle_look(struct agent *a, struct lease_row *l, const struct meter_s
         /* A lost card does not work: its load is not the renter's fault, but no activity either. */
         x.util_pct[i] = c == NULL || !c->healthy ? 0 : c->util_pct;
     }
+    if (s->doubt)
+        slept = s->now - l->sampled_at;
     if (slept > METER_SLEPT_MS)
         idle_skip(&l->idle, slept);
     idle_step(&l->idle, &rule, &x, &r);
@@ -283,6 +292,7 @@ void watch_end(struct agent *a, struct lease_row *l, utime_t now)
     struct emit e = {a, l};
     struct meter_sample s = sample(a, l, now);
 
+    s.doubt = stalled(l, now);
     if (l->guest == REC_GUEST_ENDED && l->guest_ended > 0)
         meter_end(&l->meter, l->guest_ended, &s, a->cfg->slice_s * MS_PER_S, emit_slice, &e);
     else
@@ -295,9 +305,13 @@ static void guest_watch(struct agent *a, struct lease_row *l, utime_t now, bool 
     struct emit e = {a, l};
     struct meter_sample s = sample(a, l, now);
 
+    /* Stopped for so long, everything else here was perhaps stopped as well: in doubt it is free.
+     */
+    s.doubt = l->sampled_at != 0 && now - l->sampled_at > STALL_MS;
     cards_changed(a, l, s.gpus_ok);
     idle_look(a, l, &s); /* before the meter: both look at the same mark of slept time */
     meter_feed(&l->meter, &s, a->cfg->slice_s * MS_PER_S, emit_slice, &e);
+    l->sampled_at = now;
     if (warn_disks)
         disks_warn(a, l);
     log_pump(a, l);

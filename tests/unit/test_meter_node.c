@@ -124,6 +124,27 @@ static void test_slept_time_is_void_and_the_rest_counts(void **state)
     assert_int_equal(live_ms(&sink), 9000);
 }
 
+static void test_a_stall_of_the_keeper_is_void_and_the_rest_counts(void **state)
+{
+    struct meter_lease m;
+
+    (void)state;
+    sink.count = 0;
+    meter_begin(&m, 1000, 0, true);
+    for (utime_t t = 2000; t <= 20000; t += 1000) {
+        struct meter_sample s = at(t, 0, true);
+        meter_feed(&m, &s, 10000, keep, &sink);
+    }
+    struct meter_sample s = at(620000, 0, true);
+    s.doubt = true;
+    meter_feed(&m, &s, 10000, keep, &sink);
+    s = at(630000, 0, true);
+    meter_feed(&m, &s, 10000, keep, &sink);
+    meter_end(&m, 630000, &s, 10000, keep, &sink);
+    whole(&sink, 1000, 630000, 0);
+    assert_int_equal(live_ms(&sink), 19000 + 10000);
+}
+
 static void test_a_guest_that_ended_while_nobody_looked_counts_to_its_own_end(void **state)
 {
     struct meter_lease m;
@@ -172,6 +193,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_restart_anywhere_loses_and_doubles_nothing),
     cmocka_unit_test(test_a_lost_card_stops_evidence_at_the_last_good_sample),
     cmocka_unit_test(test_slept_time_is_void_and_the_rest_counts),
+    cmocka_unit_test(test_a_stall_of_the_keeper_is_void_and_the_rest_counts),
     cmocka_unit_test(test_a_guest_that_ended_while_nobody_looked_counts_to_its_own_end),
     cmocka_unit_test(test_without_word_of_the_end_it_is_the_last_proof),
     cmocka_unit_test(test_counters_that_go_back_bill_nothing_twice),
