@@ -138,7 +138,7 @@ int wait_state(struct cli *c, const char *id, const char *want, int64_t timeout_
 {
     AUTO_STRBUF struct strbuf path = {0};
     utime_t start = boot_now(), lost_at = 0;
-    int wait_ms = 100, e = 0;
+    int wait_ms = 20, e = 0; /* a launch takes a tenth of a second */
 
     strbuf_init(&path, 4096);
     strbuf_add(&path, "/v1/instances/");
