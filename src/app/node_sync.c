@@ -95,8 +95,9 @@ static enum err take_boot(struct report *r)
         return e;
     }
     r->new_boot = !str_eq(r->node.boot, boot);
-    /* one request at a time: what comes after a newer one was under way all the while */
-    r->late = (r->new_boot && r->boot.last_boot_ms) || boot_ms < r->boot.last_boot_ms;
+    /* one request at a time: what comes after a newer one of its boot was under way all the while;
+     * what is late from an earlier boot is overtaken again by the next report of this one */
+    r->late = boot_ms < r->boot.last_boot_ms;
     if (r->late)
         return ERR_OK;
     r->boot.last_boot_ms = boot_ms;

@@ -351,6 +351,31 @@ static void a_node_waits_until_something_new_is_wanted(void **state UNUSED)
     world_done(w);
 }
 
+static void a_report_of_an_overtaken_boot_does_not_deafen_us(void **state UNUSED)
+{
+    struct world *w = world_new();
+    struct principal who = {.node = w->nodes[0].id};
+    struct world_reply r;
+    int64_t sent;
+    json_t *report;
+    char *late;
+
+    simnode_reboot(&w->nodes[0], w->now_ms); /* of this boot nothing arrives in time */
+    report = simnode_report(&w->nodes[0], w->now_ms, 0, &sent);
+    late = json_dumps(report, 0);
+    json_decref(report);
+    simnode_reboot(&w->nodes[0], w->now_ms);
+    world_pass(w, 10000);
+    world_submit(w, &r, &who, "node_sync", late, "", NULL, NULL);
+    assert_true(world_batch(w));
+    world_reply_fini(&r);
+    free(late);
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"a\"}", NULL);
+    world_pass(w, 15000);
+    assert_int_equal(world_state(w, "a"), INSTANCE_RUNNING);
+    world_done(w);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(it_runs_stops_and_is_released),
     cmocka_unit_test(a_cancelled_create_leaves_nothing_and_costs_nothing),
@@ -368,5 +393,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_waiting_instance_starts_when_a_card_is_free),
     cmocka_unit_test(a_full_disk_of_the_store_changes_nothing),
     cmocka_unit_test(a_node_waits_until_something_new_is_wanted),
+    cmocka_unit_test(a_report_of_an_overtaken_boot_does_not_deafen_us),
 };
 RUN_TESTS(tests)
