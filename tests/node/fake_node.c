@@ -23,7 +23,7 @@
 #include "node/agent.h"
 #include "node/fetch.h"
 
-#define ROOM 64
+#define ROOM 512
 #define RESOLVED "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
 #define EXTEND_MS 100 /* the margin of a guard on a busy machine */
 
