@@ -293,6 +293,7 @@ static enum err message_effect(struct core *c, struct core_message *m, struct op
 static enum err message_run(struct core *c, struct core_message *m, utime_t now)
 {
     AUTO_STRBUF struct strbuf out;
+    size_t told = c->engine.told_count;
     struct op op;
     enum err e;
 
@@ -304,6 +305,7 @@ static enum err message_run(struct core *c, struct core_message *m, utime_t now)
     if (e == ERR_OK && !m->request.dry_run)
         return store_mark_keep(c->store);
     TRY(store_mark_undo(c->store));
+    c->engine.told_count = told; /* nothing of it is to be told */
     if (e == ERR_OK)
         return ERR_OK;
     if (m->why.code == ERR_OK)

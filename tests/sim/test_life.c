@@ -150,9 +150,13 @@ static void the_same_key_is_one_effect_also_after_a_restart(void **state UNUSED)
 static void a_dry_run_changes_nothing(void **state UNUSED)
 {
     struct world *w = world_new();
+    int64_t before, after;
 
+    assert_int_equal(store_node_version(w->store, w->nodes[0].id, &before), ERR_OK);
     call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"exp\",\"dry_run\":true}", NULL);
     call_not(w, "instance_get", NULL, "exp", ERR_NOT_FOUND);
+    assert_int_equal(store_node_version(w->store, w->nodes[0].id, &after), ERR_OK);
+    assert_int_equal(before, after);
     AUTO_JSON json_t *wallet = get(w, "wallet_get", NULL);
     assert_string_equal(amount_of(wallet, "held"), "0.00");
     world_done(w);
