@@ -216,6 +216,7 @@ enum err life_lease(struct op *op, struct lease *l, const struct lease_event *ev
     if (!step.effects)
         return ERR_OK;
     *l = step.next;
+    CHECK(lease_check(l, NULL) == ERR_OK);
     TRY(store_lease_save(op->store, l));
     TRY(lease_money(op, l, step.effects));
     if (step.effects & LEASE_FX_TELL)
