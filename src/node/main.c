@@ -4,6 +4,7 @@
  *   suanli-node --role=priv -c FILE     root helper, on descriptor 3
  *   suanli-node --role=agent -c FILE    agent, on descriptor 3
  *   suanli-node -n [-c FILE]       checks the configuration and prints it back
+ *   suanli-node --clear -c FILE    takes what the node made in the machine's network away again
  *
  * Guards are forked by the helper and have no role of their own on the command line. */
 #include <grp.h>
@@ -23,9 +24,10 @@
 
 static int usage(void)
 {
-    fputs("usage: suanli-node [-n] [-c FILE]\n"
+    fputs("usage: suanli-node [-n | --clear] [-c FILE]\n"
           "  -c FILE  configuration (default: built-in values)\n"
-          "  -n       check the configuration, print it back, start nothing\n",
+          "  -n       check the configuration, print it back, start nothing\n"
+          "  --clear  remove the node's network from this machine; nothing of it may run\n",
           stderr);
     return 2;
 }
@@ -70,7 +72,7 @@ int main(int argc, char **argv)
     const char *file = NULL, *role = NULL;
     struct node_config cfg;
     struct refusal why = {0};
-    bool check = false;
+    bool check = false, clear = false;
     pid_t parent = 0;
 
     log_set(LOG_INFO, "suanli-node");
@@ -79,6 +81,8 @@ int main(int argc, char **argv)
             file = argv[++i];
         else if (strcmp(argv[i], "-n") == 0)
             check = true;
+        else if (strcmp(argv[i], "--clear") == 0)
+            clear = true;
         else if (strcmp(argv[i], "--role=priv") == 0 || strcmp(argv[i], "--role=agent") == 0)
             role = argv[i] + strlen("--role=");
         else if (strncmp(argv[i], "--parent=", 9) == 0)
@@ -94,6 +98,10 @@ int main(int argc, char **argv)
     }
     if (check) {
         config_print(&cfg, stdout);
+        return 0;
+    }
+    if (clear) {
+        network_fini(&cfg.paths, &cfg.net);
         return 0;
     }
     return role ? role_run(role, parent, &cfg) : supervise_main(&cfg, file);

@@ -212,6 +212,12 @@ enum err sshd_bundle_init(const struct node_paths *p, const char *want, char ret
     server = bundle_collect(b, want, why_not, sizeof(why_not));
     if (!server)
         return refusef(why, ERR_RUNTIME, "why", "%s", why_not);
+    /* A guest without SSH would never count as reachable. */
+    if (str_eq(server, "none"))
+        return refusef(
+            why, ERR_RUNTIME, "why",
+            "no SSH server to inject: names.so beside suanli-node and one of the packages "
+            "openssh-server, dropbear-bin are needed");
     CHECK(str_printf(name, sizeof(name), "ssh-%016" PRIx64, b->sum));
     CHECK(str_printf(path, sizeof(path), "%s/%s", p->priv, name));
     CHECK(str_printf(target, sizeof(target), "%s/ssh", p->run));
