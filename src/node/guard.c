@@ -26,6 +26,7 @@
 
 #define CALL_WAIT_MS 300
 #define CONNECTIONS_MAX 4
+#define REACHABLE_MS_MAX 60000 /* a guest that answers nobody for so long has failed to start */
 
 struct guard {
     struct node_paths paths; /* leases = ".": the guard stays in that folder */
@@ -90,6 +91,13 @@ static void guest_signal(struct guard *g, int sig)
         syscall(SYS_pidfd_send_signal, g->pid_fd, sig, NULL, 0);
 }
 
+static utime_t give_up_at(const struct guard *g)
+{
+    bool waiting = g->pid_fd >= 0 && g->probe.begun && !g->rec->ready_boot_ms && !g->killed;
+
+    return waiting ? g->probe.begun + REACHABLE_MS_MAX : UTIME_NEVER;
+}
+
 static void clock_act(struct guard *g)
 {
     struct guest_record *rec = g->rec;
@@ -103,6 +111,10 @@ static void clock_act(struct guard *g)
         guest_signal(g, SIGKILL);
         g->killed = g->pid_fd >= 0;
         rec->killed_at_deadline = now >= hard_end(rec);
+    } else if (now >= give_up_at(g)) {
+        rec->fail = (uint32_t)refusef(&rec->why, ERR_TIMEOUT, "what", "SSH");
+        guest_signal(g, SIGKILL);
+        g->killed = true;
     } else if (rec->stopping && !g->stop_sent && g->pid_fd >= 0) {
         guest_signal(g, SIGTERM);
         g->stop_sent = true;
@@ -125,6 +137,7 @@ static void clock_arm(struct guard *g)
 
     if (!g->killed)
         next = MIN(next, kill_at(rec));
+    next = MIN(next, give_up_at(g));
     if (!g->soft_sent && rec->deadline.soft_end_boot_ms)
         next = MIN(next, rec->deadline.soft_end_boot_ms);
     next = MIN(next, probe_next(&g->probe));
@@ -440,21 +453,12 @@ static pid_t starter_spawn(struct guard *g, const struct helper_env *env, int re
     _exit(0);
 }
 
-_Noreturn void guard_main_start(const struct helper_env *env, struct guest_record *rec, int lock_fd)
+static _Noreturn void start_and_guard(struct guard *g, const struct helper_env *env)
 {
-    struct guard *g = mem_alloc(sizeof(*g));
     int pair[2];
 
-    guard_init(g, env, rec, lock_fd);
-    rec->state = GUEST_PREPARING;
-    rec->exit_code = -1;
-    rec->deadline = (struct priv_deadline){.epoch = rec->spec.epoch,
-                                           .soft_end_boot_ms = rec->spec.soft_end_boot_ms,
-                                           .hard_end_boot_ms = rec->spec.hard_end_boot_ms};
-    rec->started_boot_ms = guest_now();
-    CHECK(clock_boot_id(rec->boot));
+    g->rec->starts++;
     record_save(g, false);
-    CHECK(output_open(&g->output, &g->paths, rec->lease, 0));
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
     g->own_child = true;
     g->starter = starter_spawn(g, env, pair[1]);
@@ -463,11 +467,53 @@ _Noreturn void guard_main_start(const struct helper_env *env, struct guest_recor
     guard_loop(g);
 }
 
+void guard_record_init(struct guest_record *rec)
+{
+    rec->state = GUEST_PREPARING;
+    rec->exit_code = -1;
+    rec->deadline = (struct priv_deadline){.epoch = rec->spec.epoch,
+                                           .soft_end_boot_ms = rec->spec.soft_end_boot_ms,
+                                           .hard_end_boot_ms = rec->spec.hard_end_boot_ms};
+    rec->started_boot_ms = guest_now();
+    CHECK(clock_boot_id(rec->boot));
+}
+
+_Noreturn void guard_main_start(const struct helper_env *env, struct guest_record *rec, int lock_fd)
+{
+    struct guard *g = mem_alloc(sizeof(*g));
+
+    guard_init(g, env, rec, lock_fd);
+    CHECK(output_open(&g->output, &g->paths, rec->lease, 0));
+    start_and_guard(g, env);
+}
+
+/* Cut off in the middle of a start. If the runtime came as far as a process, it lives on: its pid;
+ * else all steps are repeated, which finds what is done as done. */
+static int start_resume(struct guard *g, const struct helper_env *env)
+{
+    struct guest_record *rec = g->rec;
+    char text[32], path[GUEST_PATH_SIZE];
+    struct refusal why = {0};
+
+    CHECK(guest_run_path(&g->paths, rec->lease, "pid", path));
+    int pid = sys_read_small(path, text, sizeof(text)) > 0 ? (int)strtol(text, NULL, 10) : 0;
+    if (pid > 1 && cgroup_has(rec->lease, pid)) {
+        rec->pid_start = process_start_ticks(pid);
+        if (rec->pid_start)
+            return pid;
+    }
+    enum err e = start_rest_remove(&env->cfg, rec, &why);
+    if (e == ERR_OK && !rec->stopping && rec->starts < GUARD_STARTS_MAX)
+        start_and_guard(g, env);
+    start_failed(g, refusef(&why, ERR_INTERNAL, "why", "the start was cut short"), &why);
+    return 0;
+}
+
 _Noreturn void guard_main_adopt(const struct helper_env *env, struct guest_record *rec, int lock_fd)
 {
     struct guard *g = mem_alloc(sizeof(*g));
     struct refusal why = {0};
-    char text[32], path[GUEST_PATH_SIZE], boot[BOOT_ID_SIZE];
+    char boot[BOOT_ID_SIZE];
     int probe = -1, pid = rec->pid;
 
     guard_init(g, env, rec, lock_fd);
@@ -476,18 +522,10 @@ _Noreturn void guard_main_adopt(const struct helper_env *env, struct guest_recor
     CHECK(clock_boot_id(boot));
     if (!str_eq(boot, rec->boot))
         guard_end(g, -1, 0);
-    if (rec->state == GUEST_PREPARING) {
-        /* Cut off in the middle of a start: if the runtime came as far as a process, it lives on.
-         */
-        CHECK(guest_run_path(&g->paths, rec->lease, "pid", path));
-        pid = sys_read_small(path, text, sizeof(text)) > 0 ? (int)strtol(text, NULL, 10) : 0;
-        rec->pid_start = pid > 1 && cgroup_has(rec->lease, pid) ? process_start_ticks(pid) : 0;
-    }
-    if (!process_is(pid, rec->pid_start)) {
-        if (rec->state == GUEST_PREPARING)
-            start_failed(g, refusef(&why, ERR_INTERNAL, "why", "the start was cut short"), &why);
+    if (rec->state == GUEST_PREPARING)
+        pid = start_resume(g, env);
+    if (!process_is(pid, rec->pid_start))
         guard_end(g, -1, g->progress.alive_boot_ms);
-    }
     utime_t started = rec->started_boot_ms;
     guest_found(g, pid);
     rec->started_boot_ms = started;

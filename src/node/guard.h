@@ -12,6 +12,7 @@
  * when it comes (and never more than a second before). */
 #define GUARD_KILL_AHEAD_MS 700
 #define GUARD_BORN_LIMIT_MS 60000 /* life of a guest that nobody has given an end yet */
+#define GUARD_STARTS_MAX 3          /* a start whose guard is killed is tried again so often */
 #define GUARD_RING_SIZE (1024 * 1024)
 #define GUARD_READY_STEP_MS 20
 
@@ -24,6 +25,8 @@ struct guard_reply {
     uint32_t magic, error;
 };
 
+/* A guest's first record; saved by the helper before anything of the guest is made. */
+void guard_record_init(struct guest_record *rec);
 /* In a fresh child of the helper that has closed what it does not need. lock_fd (owned) holds the
  * lease's lock. Starts the guest of rec and never returns. */
 _Noreturn void guard_main_start(const struct helper_env *env, struct guest_record *rec,

@@ -14,7 +14,7 @@
 
 struct guest_record {
     char magic[8];
-    uint32_t size, zero;
+    uint32_t size, starts; /* starts: attempts, where guards were killed in the middle of one */
     char boot[BOOT_ID_SIZE];
     struct id lease;
     struct priv_guest spec;

@@ -255,6 +255,13 @@ static int link_get(int fd, const char *name, struct link_seen *ret_l)
     return error ? error : ret_l->index > 0 ? 0 : ENODEV;
 }
 
+bool link_is_owned(int fd, const char *name)
+{
+    struct link_seen l;
+
+    return link_get(fd, name, &l) == 0 && l.other[0];
+}
+
 int link_index(int fd, const char *name, int *ret_index)
 {
     struct link_seen l;

@@ -28,6 +28,8 @@ int nl_talk(int fd, const void *bytes, size_t size, nl_each_fn *each, void *user
 
 int link_index(int fd, const char *name, int *ret_index); /* a name or another name; ENODEV */
 int link_add_bridge(int fd, const char *name, const uint8_t mac[MAC_SIZE]);
+/* It exists and carries a second name: whose it is. */
+bool link_is_owned(int fd, const char *name);
 int link_add_veth(int fd, const char *name, const uint8_t mac[MAC_SIZE], const char *peer,
                   const uint8_t peer_mac[MAC_SIZE], int peer_ns_fd);
 int link_up(int fd, int index);

@@ -419,7 +419,8 @@ static bool guest_wired(int node_ns, struct id lease, uint32_t address, bool *re
     port_name(address, name);
     bool there = link_index(rt, name, &by_address) == 0;
     bool ours = link_index(rt, lease.s, &by_lease) == 0 && by_lease == by_address;
-    *ret_other = there && !ours;
+    /* Without an owner's name it is what a killed start left of itself. */
+    *ret_other = there && !ours && link_is_owned(rt, name);
     return there && ours;
 }
 
@@ -455,8 +456,7 @@ enum err network_guest_create(const struct node_paths *p, const struct node_net 
     if (wired && is_ns(pin))
         return ERR_OK;
     /* Half made, or of a start that was killed: begin again. */
-    if (wired)
-        port_remove(node_ns, address);
+    port_remove(node_ns, address);
     pin_drop(pin);
     TRY(guest_ns_make(pin, why));
     AUTO_CLOSE int guest_ns = open(pin, O_RDONLY | O_CLOEXEC);

@@ -106,6 +106,12 @@ enum err priv_start(struct helper_state *h, const struct priv_req *req, struct p
     memset(rec, 0, sizeof(*rec));
     rec->lease = req->lease;
     rec->spec = req->guest;
+    guard_record_init(rec);
+    enum err saved = guest_save(p, rec, false, &rep->why);
+    if (saved != ERR_OK) {
+        close(lock);
+        return saved;
+    }
     pid_t pid = fork();
     if (pid == 0) {
         helper_child();
@@ -132,11 +138,14 @@ static enum err guest_stat(struct helper_state *h, struct id lease, struct priv_
     fd_close_ptr(&lock);
     rep->guest.guard_alive = locked == ERR_BUSY;
     if (e != ERR_OK) {
-        /* A folder without a record: a guard about to write it, one that never came so far, or a
-         * clean that has just taken it away. */
-        rep->guest.state = rep->guest.guard_alive ? GUEST_PREPARING : GUEST_ENDED;
-        if (!rep->guest.guard_alive && !jobs_running(&h->jobs, JOB_CLEAN, lease.s))
-            rep->guest.fail = (uint32_t)e;
+        /* Without a record nothing was made: the helper died between the two, or a clean is about
+         * to end. A record that cannot be read is another matter. */
+        char path[GUEST_PATH_SIZE];
+        CHECK(guest_path(p, lease, "record", path));
+        if (access(path, F_OK) < 0)
+            return ERR_OK;
+        rep->guest.state = GUEST_ENDED;
+        rep->guest.fail = (uint32_t)e;
         rep->guest.exit_code = -1;
         return ERR_OK;
     }

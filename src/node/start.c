@@ -76,7 +76,8 @@ static enum err run_folder(const struct starting *s, const char *name, mode_t mo
                            char path[GUEST_PATH_SIZE], struct refusal *why)
 {
     CHECK(guest_run_path(s->paths, s->rec->lease, name, path));
-    return sys_dir_ensure(path, mode, 0, 0, why);
+    /* A start that is resumed finds mounts there: their roots are not ours to change. */
+    return sys_is_mount(path) ? ERR_OK : sys_dir_ensure(path, mode, 0, 0, why);
 }
 
 /* ---- steps beside ---- */

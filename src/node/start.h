@@ -31,6 +31,11 @@ enum err start_probe_open(const struct node_config *cfg, int *ret_fd, struct ref
 enum err start_undo(const struct node_config *cfg, const struct guest_record *rec,
                     struct refusal *why);
 
+/* What a start that was cut off may have left running or half made; after it, start_guest may be
+ * called again: disks and mounts that are there are found. */
+enum err start_rest_remove(const struct node_config *cfg, const struct guest_record *rec,
+                           struct refusal *why);
+
 /* inject.c: device nodes and files of the cards, from a fixed list. ERR_NOT_FOUND: no such card. */
 enum err inject_cards(const struct helper_env *env, const struct guest_record *rec,
                       struct container_spec *spec, char *env_text, size_t env_size,

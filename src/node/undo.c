@@ -52,6 +52,22 @@ static bool folder_remove(const char *parent, struct id lease)
     return fd < 0 || sys_remove_tree(fd, lease.s);
 }
 
+enum err start_rest_remove(const struct node_config *cfg, const struct guest_record *rec,
+                           struct refusal *why)
+{
+    const struct node_paths *p = &cfg->paths;
+    char path[GUEST_PATH_SIZE];
+
+    cgroup_kill(rec->lease);
+    TRY(cgroup_remove(rec->lease, why));
+    runtime_state_remove(p, rec->lease);
+    CHECK(guest_run_path(p, rec->lease, "pid", path));
+    unlink(path);
+    TRY(mount_remove(p, rec->lease, "sys", why));
+    CHECK(guest_run_path(p, rec->lease, "net", path));
+    return network_guest_remove(p, &cfg->net, rec->lease, rec->spec.address, path, why);
+}
+
 enum err start_undo(const struct node_config *cfg, const struct guest_record *rec,
                     struct refusal *why)
 {
