@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "node/cgroup.h"
 #include "node/guardio.h"
+#include "node/sshd.h"
 #include "node/sys.h"
 #include "node/syscalls.h"
 
@@ -499,7 +500,10 @@ static int start_resume(struct guard *g, const struct helper_env *env)
     int pid = sys_read_small(path, text, sizeof(text)) > 0 ? (int)strtol(text, NULL, 10) : 0;
     if (pid > 1 && cgroup_has(rec->lease, pid)) {
         rec->pid_start = process_start_ticks(pid);
-        if (rec->pid_start)
+        /* What the starter would have told. */
+        if (rec->pid_start &&
+            userns_range_take(&g->paths, rec->lease, &rec->range_base, &why) == ERR_OK &&
+            sshd_host_key(&g->paths, rec->spec.instance, rec->host_key, &why) == ERR_OK)
             return pid;
     }
     enum err e = start_rest_remove(&env->cfg, rec, &why);
