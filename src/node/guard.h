@@ -12,7 +12,7 @@
  * when it comes (and never more than a second before). */
 #define GUARD_KILL_AHEAD_MS 700
 #define GUARD_BORN_LIMIT_MS 60000 /* life of a guest that nobody has given an end yet */
-#define GUARD_STARTS_MAX 3          /* a start whose guard is killed is tried again so often */
+#define GUARD_STARTS_MAX 3        /* a start whose guard is killed is tried again so often */
 #define GUARD_RING_SIZE (1024 * 1024)
 #define GUARD_READY_STEP_MS 20
 
