@@ -151,3 +151,21 @@ enum err cgroup_remove(struct id lease, struct refusal *why)
     }
     return first;
 }
+
+void cgroup_fini(void)
+{
+    char path[320];
+
+    /* A folder that is not empty or not there stays as it is. */
+    if (cgroup_layout_probe() == CGROUP_V2) {
+        CHECK(str_printf(path, sizeof(path), CGROUP_TOP "%s", root));
+        if (rmdir(path) < 0)
+            errno = 0;
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(controllers); i++) {
+        CHECK(str_printf(path, sizeof(path), CGROUP_TOP "/%s%s", controllers[i], root));
+        if (rmdir(path) < 0)
+            errno = 0;
+    }
+}

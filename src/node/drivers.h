@@ -83,6 +83,7 @@ enum cgroup_layout cgroup_layout_probe(void);
 void cgroup_init(const char *root); /* "/suanli-<tag>": ours below every controller */
 void cgroup_meter(struct id lease, struct priv_rep *rep);     /* rep->meter, zero where unknown */
 enum err cgroup_remove(struct id lease, struct refusal *why); /* retries EBUSY for some ms */
+void cgroup_fini(void); /* our own folder, unless a guest still lives in it */
 
 /* What exists here of the given kind and belongs to no lease in `leases`: for PRIV_LIST (S8). */
 void strays_list(const struct node_paths *p, const struct node_net *n, const struct id *leases,

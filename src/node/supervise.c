@@ -273,5 +273,7 @@ int supervise_main(const struct node_config *cfg, const char *file)
         for (utime_t until = guest_now() + backoff; !end && guest_now() < until;)
             end = signal_wait(&s, until - guest_now(), &died);
     }
+    cgroup_init(cfg->cgroup);
+    cgroup_fini();
     return 0;
 }
