@@ -83,6 +83,24 @@ static void write_lines(struct op *op, const struct funds_quote *q)
     json_array_finish(&op->out);
 }
 
+/* All cards of the model here are simulated: whichever node served it, so would be what it got. */
+static enum err model_simulated(struct op *op, const struct shape *shape, bool *ret_simulated)
+{
+    struct node_list nodes = {0};
+    enum err e = store_node_list(op->store, &nodes);
+    bool some = false, all = true;
+
+    for (size_t n = 0; n < nodes.len; n++)
+        for (int32_t g = 0; g < nodes.at[n].gpu_count; g++)
+            if (str_eq(nodes.at[n].gpus[g].model, shape->gpu_model)) {
+                some = true;
+                all = all && (nodes.at[n].simulated || nodes.at[n].gpus[g].simulated);
+            }
+    vec_fini(&nodes);
+    *ret_simulated = some && all;
+    return e;
+}
+
 /* Why it cannot be had now: no place, or not enough money. ERR_OK in ret_why: it can. */
 static enum err find_fit(struct op *op, const struct wanted *w, const struct funds_quote *q,
                          bool *ret_simulated, struct refusal *ret_why)
@@ -98,7 +116,9 @@ static enum err find_fit(struct op *op, const struct wanted *w, const struct fun
     *ret_why = (struct refusal){0};
     if (e != ERR_OK)
         *ret_why = op->why;
-    else if (funds_gate(op->store, op->now, q, w->ask.for_s, ret_why) == ERR_STORE)
+    if (e != ERR_OK && w->ask.shape.gpu_count > 0)
+        TRY(model_simulated(op, &w->ask.shape, ret_simulated));
+    if (e == ERR_OK && funds_gate(op->store, op->now, q, w->ask.for_s, ret_why) == ERR_STORE)
         return ERR_STORE;
     op->why = (struct refusal){0};
     return ERR_OK;

@@ -2,14 +2,28 @@
 
 #include "base/msg.h"
 
-/* Words inside a text ("instance", "it is required") are in the catalogue as well. */
+/* Words that we chose ("instance", "it is required") are in the catalogue as well. Names, paths and
+ * fields are the asker's own and stay as they are, also where one is spelled like such a word. */
+static bool is_ours(const char *key)
+{
+    static const char *const keys[] = {"what",    "why",  "state", "action",
+                                       "actions", "role", "where"};
+
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        if (str_eq(keys[i], key))
+            return true;
+    return false;
+}
+
 static struct refusal translate(const struct refusal *why, enum lang lang)
 {
     struct refusal r = {0};
 
     (void)refuse(&r, why->code);
     for (size_t i = 0; i < why->param_count; i++)
-        refusal_set(&r, why->params[i].key, msg_tr(lang, why->params[i].value));
+        refusal_set(&r, why->params[i].key,
+                    is_ours(why->params[i].key) ? msg_tr(lang, why->params[i].value)
+                                                : why->params[i].value);
     return r;
 }
 

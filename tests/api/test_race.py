@@ -33,6 +33,11 @@ short = next(r for r in got if r.code == "balance").json
 tap.ok(short["status"] == 402 and short["params"]["short"] and short["params"]["need"], "with the amounts", short)
 tap.equal(len(d.must("GET", "/v1/instances", token=d.alice)["items"]), 1, "one is there")
 
+# a quote that does not fit says all the same whether what it is about is simulated
+for what, body in (("not enough money", {"gpu": "4090", "for": "1h"}), ("too many cards", {"gpu": "4090", "count": 16, "for": "1h"})):
+    q = d.must("POST", "/v1/quotes", body, d.alice)
+    tap.ok(not q["fits"] and q["simulated"] is True, f"quote, {what}: does not fit, and its cards are simulated", q)
+
 # the last card: take all but one
 d.must("POST", "/v1/admin/topups", {"project": "bob", "amount": "1000"}, d.operator)
 d.must("POST", "/v1/instances", {"gpu": "4090", "count": 6, "for": "1h", "cpu": 1, "memory": "1GiB"}, d.bob)

@@ -269,6 +269,31 @@ static void test_words_inside_a_problem_are_translated_and_params_are_not(void *
     assert_non_null(strstr(out.data, "\"why\":\"it is required\""));
 }
 
+static void test_a_name_spelled_like_one_of_our_words_is_not_translated(void **state)
+{
+    static const char *const theirs[] = {"name", "field", "verb", "by", "instance", "fit"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(theirs); i++)
+        for (int e = 1; e < ERR_COUNT; e++) {
+            struct refusal why = {0};
+            AUTO_STRBUF struct strbuf out;
+            (void)refusef(&why, (enum err)e, theirs[i], "image");
+            strbuf_init(&out, 8192);
+            problem_write(&why, LANG_ZH, "req_1", &out);
+            AUTO_JSON json_t *o = NULL;
+            const char *detail, *next;
+            assert_int_equal(json_parse(out.data, out.len, 8192, &o, NULL), ERR_OK);
+            assert_true(json_get_str(o, "detail", NULL, &detail));
+            assert_true(json_get_str(o, "next", NULL, &next));
+            char text[1024];
+            refusal_text(&why, LANG_ZH, text, sizeof(text));
+            assert_string_equal(detail, text);
+            refusal_next(&why, LANG_ZH, text, sizeof(text));
+            assert_string_equal(next, text);
+        }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_every_row_is_found_by_its_own_path),
     cmocka_unit_test(test_tricks_in_a_path_find_nothing),
@@ -280,5 +305,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_the_openapi_document_is_json_and_refers_to_what_is_there),
     cmocka_unit_test(test_every_error_has_a_document_in_both_languages),
     cmocka_unit_test(test_words_inside_a_problem_are_translated_and_params_are_not),
+    cmocka_unit_test(test_a_name_spelled_like_one_of_our_words_is_not_translated),
 };
 RUN_TESTS(tests)
