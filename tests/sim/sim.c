@@ -244,7 +244,7 @@ static bool do_clock(struct sim *s)
 static bool do_wait(struct sim *s)
 {
     s->w.round_ms = 25000; /* a node is silent after 30 s */
-    world_pass(&s->w, tape_range(s->t, 1, 40) * 30000);
+    world_pass(&s->w, tape_range(s->t, 1, 25) * 30000);
     return true;
 }
 
@@ -293,6 +293,7 @@ static bool come_to_rest(struct sim *s)
 
     for (int i = 0; i < s->w.node_count; i++)
         s->w.nodes[i].cut = false;
+    s->w.round_ms = 20000;
     world_pass(&s->w, 60000);
     CHECK(store_instance_list(s->w.store, s->w.user.project, false, (struct id){""}, 0, &list) ==
           ERR_OK);
@@ -428,25 +429,35 @@ static bool run_seeds(uint64_t first, uint64_t n)
     return true;
 }
 
-/* A guest that lives seven seconds too long must be found, and shown in a few choices. */
+/* A guest that lives seven seconds too long must be found, and shown in a few choices. The shortest
+ * of some failing lives is where shrinking begins. */
 static bool planted_is_found(void)
 {
-    struct tape t = {0};
-    bool found = false, small;
+    struct tape best = {0};
+    uint64_t found = 0;
+    bool small;
 
     plant = true;
-    for (uint64_t seed = 1; seed <= 20 && !found; seed++) {
-        tape_fini(&t);
-        t = (struct tape){0};
+    steps_max = 120;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct tape t = {0};
+
         tape_record(&t, seed);
-        found = !life(&t);
+        if (!life(&t) && (!found++ || t.len < best.len)) {
+            struct tape longer = best;
+
+            best = t;
+            t = longer;
+        }
+        tape_fini(&t);
     }
-    printf("# planted: %s after %zu choices\n", t.message, t.len);
+    printf("# planted: in %" PRIu64 " of 40 lives; %s after %zu choices\n", found, best.message,
+           best.len);
     if (found)
-        tape_shrink(&t, life, 300);
-    printf("# smallest: %s after %zu choices\n", t.message, t.len);
-    small = found && t.len <= 24 && strncmp(t.message, "I17", 3) == 0;
-    tape_fini(&t);
+        tape_shrink(&best, life, 400);
+    printf("# smallest: %s after %zu choices\n", best.message, best.len);
+    small = found && best.len <= 40 && strncmp(best.message, "I17", 3) == 0;
+    tape_fini(&best);
     plant = false;
     return small;
 }
