@@ -22,14 +22,15 @@
 
 #define HELPER_FD 3
 
-static int usage(void)
+static int usage(FILE *out)
 {
     fputs("usage: suanli-node [-n | --clear] [-c FILE]\n"
-          "  -c FILE  configuration (default: built-in values)\n"
-          "  -n       check the configuration, print it back, start nothing\n"
-          "  --clear  remove the node's network from this machine; nothing of it may run\n",
-          stderr);
-    return 2;
+          "  -c FILE    configuration (default: built-in values)\n"
+          "  -n         check the configuration, print it back, start nothing\n"
+          "  --clear    remove the node's network from this machine; nothing of it may run\n"
+          "  --version\n",
+          out);
+    return out == stdout ? 0 : 2;
 }
 
 /* For good: no way back to root, and none by running a set-user-id program. */
@@ -76,6 +77,12 @@ int main(int argc, char **argv)
     pid_t parent = 0;
 
     log_set(LOG_INFO, "suanli-node");
+    if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0))
+        return usage(stdout);
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        puts("suanli-node " SUANLI_VERSION);
+        return 0;
+    }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "-c") == 0 && i + 1 < argc)
             file = argv[++i];
@@ -88,7 +95,7 @@ int main(int argc, char **argv)
         else if (strncmp(argv[i], "--parent=", 9) == 0)
             parent = (pid_t)strtol(argv[i] + 9, NULL, 10);
         else
-            return usage();
+            return usage(stderr);
     }
     if (config_load(file, &cfg, &why) != ERR_OK) {
         char text[512];
