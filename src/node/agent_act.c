@@ -411,6 +411,8 @@ static void disk_work(struct agent *a, struct disk_row *d, enum disk_order order
     enum err e =
         helper_call(&a->helper, order == DISK_ORDER_ERASE ? PRIV_DISK_ERASE : PRIV_DISK_ENSURE,
                     &req, &rep, &why);
+    if (e == ERR_OK && d->state == REC_DISK_NONE)
+        d->found = false; /* until it was looked at: "none" is no longer what is known */
     if (e == ERR_OK || e == ERR_BUSY)
         return;
     d->why = why;

@@ -255,7 +255,8 @@ static void disk_look(struct agent *a, struct disk_row *d, utime_t now)
     enum err e = helper_ask(&a->helper, PRIV_DISK_STAT, d->want.disk, &rep, &why);
 
     d->seen_at = now;
-    if (e == ERR_UNAVAILABLE || e == ERR_TIMEOUT || e == ERR_PROTOCOL) {
+    /* ERR_BUSY: it is being made, and neither here nor gone */
+    if (e == ERR_UNAVAILABLE || e == ERR_TIMEOUT || e == ERR_PROTOCOL || e == ERR_BUSY) {
         d->found = false;
         return;
     }

@@ -161,8 +161,9 @@ static enum err disk_state(struct helper_state *h, struct id disk, struct priv_r
         rep->disk.state = DISK_ERASING;
         return ERR_OK;
     }
+    /* Not there yet is not "none": who was told so would forget what is there a moment later. */
     if (jobs_running(&h->jobs, JOB_DISK, disk.s))
-        return ERR_OK;
+        return rep->disk.state == DISK_NONE ? refuse(&rep->why, ERR_BUSY) : ERR_OK;
     /* How the last attempt failed, as the error of this question. */
     TRY(jobs_last(&h->jobs, JOB_DISK, disk.s, &rep->why));
     return jobs_last(&h->jobs, JOB_ERASE, disk.s, &rep->why);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Disks: hard limit, owners, growth, pool, erase down to the layer below. test_disk.py DRV"""
-import errno, os, signal, subprocess, sys, time
+import concurrent.futures, errno, os, signal, subprocess, sys, time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import rig
 from rig import drv, sh, as_ids
@@ -73,6 +73,23 @@ def test_create():
     drv(state, "disk-ensure", B, 1, want="validation")
     drv(state, "disk-ensure", "dsk_../../x", 64, want="validation")
     assert drv(state, "disk-stat", B).state == "none"
+
+
+def test_many_at_once():
+    """disks made at the same time on a fresh node all come to be, whatever sizes they share"""
+    for f in os.listdir(f"{state}/priv/disks"):
+        if f.startswith("template-"):
+            os.unlink(f"{state}/priv/disks/{f}")
+    many = [(f"dsk_{'d' * 13}{i}", 64 + 16 * (i % 2)) for i in range(8)]
+    with concurrent.futures.ThreadPoolExecutor(len(many)) as together:
+        list(together.map(lambda d: drv(state, "disk-ensure", *d, want="ok"), many))
+    for disk, size in many:
+        s = drv(state, "disk-stat", disk)
+        assert s.state == "ready" and s.size == size, s.line
+        sh(f"e2fsck -f -n {state}/priv/disks/{disk}.img")
+        drv(state, "disk-erase", disk, want="ok")
+        drv(state, "disk-forget", disk, want="ok")
+    assert not [f for f in os.listdir(f"{state}/priv/disks") if f.endswith(".new")]
 
 
 def test_pool():
