@@ -17,8 +17,7 @@ static const struct {
     {"image", "name default state bytes need_driver need_cuda source"},
     {"budget", "name period cap spent held left"},
     {"audit", "at actor action object result request_id"},
-    {"node",
-     "name id state seen_at cores_free cores memory_mib_free memory_mib disk_mib_free runtime"},
+    {"node", "name state seen_at gpus cores_free cores memory_mib_free disk_mib_free unknown"},
     {"price", "sku price unit valid_from id"},
     {"user", "name id role project created_at"},
     {"check_row", "id pass text"},
@@ -55,6 +54,24 @@ static bool ends_with(const char *s, const char *tail)
     return n >= m && str_eq(s + n - m, tail);
 }
 
+/* The cards of a node in one cell: "8 x RTX 4090, 3 free". A node has cards of one model. */
+static void cards_text(const json_t *gpus, struct strbuf *out)
+{
+    const json_t *first = json_array_get(gpus, 0);
+    size_t i, idle = 0;
+    json_t *g;
+
+    if (!first)
+        return strbuf_add(out, "-");
+    json_array_foreach(gpus, i, g) idle +=
+        !*field_str(g, "lease") && field_bool(g, "healthy");
+    strbuf_addf(out, "%zu x ", json_array_size(gpus));
+    text_clean(field_str(first, "model"), out);
+    strbuf_add(out, field_bool(first, "simulated") ? " " : "");
+    strbuf_add(out, field_bool(first, "simulated") ? tr("(simulated)") : "");
+    strbuf_addf(out, tr(", %zu free"), idle);
+}
+
 static void value_text(const char *schema, const char *name, const json_t *v, struct strbuf *out)
 {
     const char *type = schema_field_type(schema, name);
@@ -82,6 +99,10 @@ static void value_text(const char *schema, const char *name, const json_t *v, st
         strbuf_add(out, buf);
     } else if (json_is_string(v)) {
         text_clean(json_string_value(v), out);
+    } else if (str_eq(schema, "node") && str_eq(name, "gpus")) {
+        cards_text(v, out);
+    } else if (json_is_array(v) && json_array_size(v) == 0) {
+        strbuf_add(out, "-");
     } else if (json_is_array(v)) {
         size_t i;
         json_t *item;

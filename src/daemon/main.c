@@ -5,6 +5,9 @@
  *   suanlid admin-code -c FILE     a one-time code for the operator "admin"
  *   suanlid restore COPY -c FILE   put a copy in the place of the store
  */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -18,6 +21,8 @@
 #include "base/msg.h"
 #include "daemon/serve.h"
 #include "daemon/setup.h"
+
+#define PATH_TEXT 320
 
 struct options {
     const char *config, *verb, *file;
@@ -146,6 +151,29 @@ static int serve(const struct daemon_config *c)
     return clean ? 0 : err_exit(ERR_STORE);
 }
 
+/* Root does here what the owner of the store's folder would do: a file of root's among them would keep
+ * the daemon out of its own store. */
+static bool owner_become(const char *store)
+{
+    char folder[PATH_TEXT];
+    struct stat st;
+
+    CHECK(str_copy(folder, sizeof(folder), store));
+    char *slash = strrchr(folder, '/');
+    CHECK(slash);
+    slash[slash == folder] = '\0';
+    if (geteuid() != 0 || stat(folder, &st) < 0 || st.st_uid == 0)
+        return true;
+    const struct passwd *pw = getpwuid(st.st_uid);
+    gid_t gid = pw ? pw->pw_gid : st.st_gid;
+    if (setgroups(1, &gid) < 0 || setresgid(gid, gid, gid) < 0 ||
+        setresuid(st.st_uid, st.st_uid, st.st_uid) < 0) {
+        log_error("event=owner_refused folder=%s why=\"%s\"", folder, strerrordesc_np(errno));
+        return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     struct daemon_config c;
@@ -172,6 +200,8 @@ int main(int argc, char **argv)
         daemon_config_print(&c, msg_lang(getenv("LANG")), stdout);
         return 0;
     }
+    if (!owner_become(c.store))
+        return err_exit(ERR_SYSTEM);
     if (!o.verb)
         return serve(&c);
     e = str_eq(o.verb, "restore") ? setup_restore(&c, o.file, &why) : setup_admin_code(&c, &why);
