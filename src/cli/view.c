@@ -63,12 +63,11 @@ static void cards_text(const json_t *gpus, struct strbuf *out)
 
     if (!first)
         return strbuf_add(out, "-");
-    json_array_foreach(gpus, i, g) idle +=
-        !*field_str(g, "lease") && field_bool(g, "healthy");
+    json_array_foreach(gpus, i, g) idle += !*field_str(g, "lease") && field_bool(g, "healthy");
     strbuf_addf(out, "%zu x ", json_array_size(gpus));
     text_clean(field_str(first, "model"), out);
-    strbuf_add(out, field_bool(first, "simulated") ? " " : "");
-    strbuf_add(out, field_bool(first, "simulated") ? tr("(simulated)") : "");
+    if (field_bool(first, "simulated"))
+        strbuf_addf(out, " (%s)", tr("simulated"));
     strbuf_addf(out, tr(", %zu free"), idle);
 }
 

@@ -151,8 +151,8 @@ static int serve(const struct daemon_config *c)
     return clean ? 0 : err_exit(ERR_STORE);
 }
 
-/* Root does here what the owner of the store's folder would do: a file of root's among them would keep
- * the daemon out of its own store. */
+/* Root does here what the owner of the store's folder would do: a file of root's among them would
+ * keep the daemon out of its own store. */
 static bool owner_become(const char *store)
 {
     char folder[PATH_TEXT];
