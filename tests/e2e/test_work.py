@@ -18,6 +18,7 @@ pickle.dump(model, open("/root/model.pkl", "wb"))
 print("accuracy %.4f" % model.score(b, d))
 """
 
+lab.recipe("ml")
 lab.enter()
 t = lab.Tap()
 p = lab.Platform(balance="100")
