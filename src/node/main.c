@@ -4,7 +4,7 @@
  *   suanli-node --role=priv -c FILE     root helper, on descriptor 3
  *   suanli-node --role=agent -c FILE    agent, on descriptor 3
  *   suanli-node -n [-c FILE]       checks the configuration and prints it back
- *   suanli-node --clear -c FILE    takes what the node made in the machine's network away again
+ *   suanli-node --clear -c FILE    ends its guests and takes its network off this machine
  *
  * Guards are forked by the helper and have no role of their own on the command line. */
 #include <grp.h>
@@ -17,6 +17,9 @@
 
 #include "base/log.h"
 #include "node/agent.h"
+#include "node/cgroup.h"
+#include "node/guest.h"
+#include "node/helperint.h"
 #include "node/priv.h"
 #include "node/supervise.h"
 
@@ -27,7 +30,7 @@ static int usage(FILE *out)
     fputs("usage: suanli-node [-n | --clear] [-c FILE]\n"
           "  -c FILE    configuration (default: built-in values)\n"
           "  -n         check the configuration, print it back, start nothing\n"
-          "  --clear    remove the node's network from this machine; nothing of it may run\n"
+          "  --clear    end its guests and take its network off this machine; disks stay\n"
           "  --version\n",
           out);
     return out == stdout ? 0 : 2;
@@ -66,6 +69,31 @@ static int role_run(const char *role, pid_t parent, const struct node_config *cf
     log_set(LOG_INFO, "suanli-node priv");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     return getppid() != parent ? 1 : priv_main(cfg, HELPER_FD);
+}
+
+/* The guard first: it would take the end of its guest for one to be reported. */
+static bool guest_end(void *arg, struct id lease)
+{
+    const struct node_paths *p = arg;
+    struct guest_record *rec AUTO_FREE = mem_alloc(sizeof(*rec));
+    struct refusal why = {0};
+
+    if (guest_load(p, lease, rec, NULL) == ERR_OK && process_is(rec->guard_pid, rec->guard_start))
+        kill(rec->guard_pid, SIGKILL);
+    cgroup_kill(lease);
+    if (cgroup_remove(lease, &why) != ERR_OK)
+        log_warn("event=guest_lives lease=%s", lease.s);
+    return true;
+}
+
+/* All of this node off the machine, but for what is in its folder. */
+static int clear_all(struct node_config *cfg)
+{
+    cgroup_init(cfg->cgroup);
+    helper_leases_each(&cfg->paths, guest_end, &cfg->paths);
+    network_fini(&cfg->paths, &cfg->net);
+    cgroup_fini();
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -107,9 +135,7 @@ int main(int argc, char **argv)
         config_print(&cfg, stdout);
         return 0;
     }
-    if (clear) {
-        network_fini(&cfg.paths, &cfg.net);
-        return 0;
-    }
+    if (clear)
+        return clear_all(&cfg);
     return role ? role_run(role, parent, &cfg) : supervise_main(&cfg, file);
 }
