@@ -194,6 +194,8 @@ static enum err slice_row_of(struct id node, const char *boot, utime_t anchor_ms
         return refusef(why, ERR_PROTOCOL, "why", "slice %" PRId64, f->seq);
     (void)str_copy(r.lease, sizeof(r.lease), f->lease.s);
     r.t1_ms = MIN(t1, now); /* nothing is proven before it happened */
+    if (f->heard_ms > 0)    /* nor where no word of the node reaches */
+        r.t1_ms = MIN(r.t1_ms, anchor_ms + f->heard_ms);
     r.t0_ms = MIN(t0, r.t1_ms);
     payload_hash(f, r.payload);
     *ret_r = r;

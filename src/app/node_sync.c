@@ -10,6 +10,7 @@
 #include "app/lifecycle.h"
 #include "app/outbox.h"
 #include "base/msg.h"
+#include "domain/meter.h"
 #include "domain/node.h"
 
 #define SLICES_MAX 256
@@ -290,17 +291,13 @@ static bool lease_of(struct report *r, const json_t *o, struct lease *ret_l, enu
     return false;
 }
 
-static enum err idle_notice(struct report *r, const struct instance *i, const struct lease *l,
-                            int64_t was, int64_t now_s)
+/* For those outside; in the guest its node says so, also while nobody is here to be told. */
+static enum err idle_notice(struct report *r, const struct instance *i, int64_t was, int64_t now_s)
 {
     int64_t mark = i->idle_s / 6 * 5;
 
     if (mark <= 0 || was >= mark || now_s < mark)
         return ERR_OK;
-    TRY(outbox_notice(r->op, l,
-                      i->idle_action == IDLE_ACTION_STOP
-                          ? "idle: this instance stops soon unless its cards are used"
-                          : "idle: the cards of this instance are not used"));
     return event_emit(r->op, i->project, i->id, "lease.idle_notice",
                       i->idle_action == IDLE_ACTION_STOP
                           ? N_("{name} is idle and will be stopped soon.")
@@ -369,7 +366,7 @@ static enum err take_fact(struct report *r, const json_t *o, const struct lease 
                        N_("A card of {name} does not answer; it is not charged meanwhile."),
                        "{s:s}", "name", i->name));
     TRY(idle_cards_notice(r, o, i, were_idle));
-    return idle_notice(r, i, l, was_idle, f.idle_s);
+    return idle_notice(r, i, was_idle, f.idle_s);
 }
 
 static enum err take_ready(struct report *r, const json_t *o, struct lease *l)
@@ -529,7 +526,12 @@ static enum err take_slices(struct report *r)
         TRY(e);
     }
     list = mem_alloc(n * sizeof(*list));
-    json_array_foreach(slices, i, o) TRY(take_slice(r, o, &list[i]));
+    json_array_foreach(slices, i, o)
+    {
+        TRY(take_slice(r, o, &list[i]));
+        /* by its own words of that boot, and no more than passed here meanwhile */
+        list[i].heard_ms = meter_evidenced_ms(b.last_boot_ms, r->op->now - b.anchor_ms);
+    }
     TRY(funds_slices_accept(r->op->store, r->op->now, r->node.id, b.boot, b.anchor_ms, list, n, &a,
                             &r->op->why));
     b.ack_seq = MAX(b.ack_seq, a.ack_seq);

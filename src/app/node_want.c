@@ -63,20 +63,6 @@ static enum err write_spec(struct op *op, const struct instance *i)
     return ERR_OK;
 }
 
-static void write_notices(struct op *op, const struct lease *l, const struct outbox_list *box)
-{
-    json_array_begin(&op->out, "notices");
-    VEC_FOREACH (o, box) {
-        if (!str_eq(o->kind, "notice") || !str_eq(o->target, l->id.s))
-            continue;
-        json_object_begin(&op->out, NULL);
-        json_i64(&op->out, "id", o->id);
-        json_str(&op->out, "text", o->body);
-        json_object_finish(&op->out);
-    }
-    json_array_finish(&op->out);
-}
-
 static void write_bounds(struct op *op, const struct lease *l)
 {
     json_i64(&op->out, "paid_for_ms", duration(op, l->paid_until));
@@ -108,7 +94,7 @@ static enum err write_cards(struct op *op, const struct lease *l)
     return ERR_OK;
 }
 
-static enum err write_lease(struct op *op, const struct lease *l, const struct outbox_list *box)
+static enum err write_lease(struct op *op, const struct lease *l)
 {
     struct instance i;
 
@@ -131,21 +117,20 @@ static enum err write_lease(struct op *op, const struct lease *l, const struct o
     TRY(write_keys(op, i.project));
     json_i64(&op->out, "idle_s", i.idle_s);
     json_str(&op->out, "idle_action", i.idle_action == IDLE_ACTION_STOP ? "stop" : "notice");
-    write_notices(op, l, box);
     json_flag(&op->out, "want_logs", true);
     json_flag(&op->out, "simulated", i.simulated);
     json_object_finish(&op->out);
     return ERR_OK;
 }
 
-static enum err write_leases(struct op *op, struct id node, const struct outbox_list *box)
+static enum err write_leases(struct op *op, struct id node)
 {
     struct lease_list leases = {0};
     enum err e = store_lease_list_node(op->store, node, &leases);
 
     json_array_begin(&op->out, "leases");
     for (size_t n = 0; e == ERR_OK && n < leases.len; n++)
-        e = write_lease(op, &leases.at[n], box);
+        e = write_lease(op, &leases.at[n]);
     json_array_finish(&op->out);
     vec_fini(&leases);
     return e;
@@ -233,7 +218,7 @@ enum err node_want_write(struct op *op)
     json_str(&op->out, "node", node.s);
     e = store_outbox_list(op->store, node, &box);
     if (e == ERR_OK)
-        e = write_leases(op, node, &box);
+        e = write_leases(op, node);
     if (e == ERR_OK)
         e = write_node_disks(op, node);
     if (e == ERR_OK)

@@ -74,11 +74,6 @@ static enum err outbox_put(struct op *op, struct id node, const char *kind, cons
     return store_outbox_add(op->store, &o);
 }
 
-enum err outbox_notice(struct op *op, const struct lease *l, const char *text)
-{
-    return outbox_put(op, l->node, "notice", l->id.s, text);
-}
-
 enum err outbox_kill_unknown(struct op *op, struct id node, const char *lease)
 {
     return outbox_put(op, node, "kill_unknown", lease, "");

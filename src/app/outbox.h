@@ -10,7 +10,5 @@ enum err event_emit(struct op *op, struct id project, struct id instance, const 
                     const char *text, const char *fmt, ...);
 /* The text of an event in lang: {key} filled from its data. */
 void event_text(const struct event *e, enum lang lang, char *buf, size_t size);
-/* A line shown in the guest (a file there, at its next sync). */
-enum err outbox_notice(struct op *op, const struct lease *l, const char *text);
 /* Tells the node to end a guest that belongs to no lease. */
 enum err outbox_kill_unknown(struct op *op, struct id node, const char *lease);

@@ -1,0 +1,110 @@
+/* A node's clock is its own word: whatever it says, no more is charged than passed here as well. */
+#include "life.h"
+#include "store/rows_money.h"
+
+static void lease_of(struct world *w, struct fund_lease *ret_l)
+{
+    struct id instance = {0};
+
+    assert_true(str_copy(instance.s, sizeof(instance.s), w->nodes[0].leases[0].instance));
+    assert_int_equal(money_lease_of_instance(w->store, instance, ret_l), ERR_OK);
+}
+
+static int64_t billed(struct world *w)
+{
+    struct fund_lease l;
+
+    lease_of(w, &l);
+    return l.ready_ms ? l.billed_s - (l.ready_ms + MS_PER_S - 1) / MS_PER_S : 0;
+}
+
+static struct world *running(int64_t *ret_since_ms)
+{
+    struct world *w = world_new();
+
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"a\",\"no_end\":true}", NULL);
+    *ret_since_ms = w->now_ms;
+    world_pass(w, 10000);
+    assert_int_equal(world_state(w, "a"), INSTANCE_RUNNING);
+    return w;
+}
+
+static void a_clock_that_runs_fast_gains_nothing(void **state UNUSED)
+{
+    for (int64_t fast = 1; fast <= 9; fast += 4) {
+        int64_t since;
+        struct world *w = running(&since);
+
+        for (int n = 0; n < 120 && world_state(w, "a") == INSTANCE_RUNNING; n++) {
+            w->nodes[0].boot_at_ms -= fast * 1000; /* so many seconds too many in each second */
+            world_pass(w, 1000);
+            assert_true(billed(w) <= (w->now_ms - since) / MS_PER_S + 2);
+        }
+        assert_true(billed(w) > 0);
+        world_done(w);
+    }
+}
+
+static void a_clock_that_jumps_gains_nothing(void **state UNUSED)
+{
+    uint64_t x = 88172645463325252u;
+    int64_t since;
+    struct world *w = running(&since);
+
+    for (int n = 0; n < 300 && world_state(w, "a") == INSTANCE_RUNNING; n++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        w->nodes[0].boot_at_ms -= (int64_t)(x % 4000);
+        world_pass(w, (int64_t)(x >> 32) % 3000);
+        assert_true(billed(w) <= (w->now_ms - since) / MS_PER_S + 2);
+    }
+    world_done(w);
+}
+
+static void evidence_beyond_the_last_word_of_a_node_counts_for_nothing(void **state UNUSED)
+{
+    struct world *w;
+    struct simnode *n;
+    int64_t since, heard;
+
+    w = running(&since);
+    n = &w->nodes[0];
+    world_sync(w, 0, false, false);
+    heard = w->now_ms - n->boot_at_ms;
+    for (int k = 0; k < 60; k++) { /* it hardly lives, and meters as if it did */
+        n->boot_at_ms += 900;
+        world_pass(w, 1000);
+        for (int s = 0; s < n->slice_count; s++)
+            n->slices[s].t1 += 100000;
+    }
+    heard = w->now_ms - n->boot_at_ms - heard;
+    assert_true(heard < 10000);
+    assert_true(billed(w) <= 10 + heard / MS_PER_S + 2);
+    world_done(w);
+}
+
+static void
+what_was_spooled_while_the_control_plane_was_away_is_paid_up_to_the_lease(void **state UNUSED)
+{
+    struct fund_lease l;
+    int64_t since;
+    struct world *w = running(&since);
+
+    lease_of(w, &l);
+    int64_t paid = l.paid_until_s;
+    w->now_ms += 2 * w->config.term_s * MS_PER_S; /* nobody is here; the node ends it by itself */
+    world_restart(w);
+    world_pass(w, 30000);
+    lease_of(w, &l);
+    assert_int_equal(world_state(w, "a"), INSTANCE_STOPPED);
+    assert_int_equal(l.paid_until_s, paid);
+    assert_true(l.billed_s <= paid && l.billed_s >= paid - 31); /* it ends within its grace */
+    world_done(w);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_clock_that_runs_fast_gains_nothing),
+    cmocka_unit_test(a_clock_that_jumps_gains_nothing),
+    cmocka_unit_test(evidence_beyond_the_last_word_of_a_node_counts_for_nothing),
+    cmocka_unit_test(what_was_spooled_while_the_control_plane_was_away_is_paid_up_to_the_lease),
+};
+RUN_TESTS(tests)
