@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "domain/bill.h"
 #include "domain/budget.h"
+#include "domain/calendar.h"
 #include "domain/meter.h"
 #include "domain/price.h"
 #include "domain/term.h"
@@ -33,6 +34,11 @@
 /* Makes the signing key (meta "quote.key") and the platform's accounts when they are missing. Once
  * at the start of the daemon, inside a transaction. */
 enum err funds_init(struct store *s, struct id_maker *ids);
+/* A billing zone by the bytes of its TZif file (copied), for projects that name it; again: nothing.
+ * UTC and Asia/Shanghai need none. Only before a second thread. ERR_VALIDATION: no such bytes;
+ * ERR_TOO_LARGE: more than 64 zones. */
+enum err funds_zone_add(const char *name, const void *data, size_t len);
+bool funds_zone(const char *name, struct zone *ret_z);
 
 /* ---- what it costs ---------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@ struct books {
     int64_t now_s;
     struct id project;
     struct currency ccy;
-    struct zone zone; /* built in: borrows nothing */
+    struct zone zone; /* borrows nothing that ends before the process */
 };
 enum err books_open(struct store *s, utime_t now, struct id project, struct books *ret_b,
                     struct refusal *why);

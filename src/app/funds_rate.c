@@ -23,9 +23,9 @@ enum err books_open(struct store *s, utime_t now, struct id project, struct book
     TRY(e);
     if (currency_get(p.currency, &b.ccy) != ERR_OK)
         return refusef(why, ERR_CURRENCY, "got", "%s", p.currency);
-    if (!zone_builtin(p.zone, &b.zone)) {
+    if (!funds_zone(p.zone, &b.zone)) {
         (void)refusef(why, ERR_UNSUPPORTED, "what", "%s", p.zone);
-        refusal_set(why, "why", "billing zones are UTC and Asia/Shanghai");
+        refusal_set(why, "why", "this billing zone was not loaded at the start");
         return ERR_UNSUPPORTED;
     }
     *ret_b = b;

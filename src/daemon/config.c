@@ -94,22 +94,27 @@ static bool listen_parse(const char *s, char *host, size_t size, uint16_t *ret_p
     return n > 0 && n < size && str_printf(host, size, "%.*s", (int)n, from);
 }
 
+size_t config_zone_read(const char *name, void *data, size_t size)
+{
+    char path[300];
+    FILE *f;
+
+    if (!*name || name[0] == '/' || strstr(name, "..") ||
+        !str_printf(path, sizeof(path), "/usr/share/zoneinfo/%s", name) || !(f = fopen(path, "re")))
+        return 0;
+    size_t n = fread(data, 1, size, f);
+    (void)fclose(f);
+    return n;
+}
+
 /* Built in, or a file of the system's tz database. */
 static bool zone_known(const char *name)
 {
-    char path[300];
-    unsigned char data[64 * 1024];
+    unsigned char data[CONFIG_ZONE_MAX];
     struct zone z;
-    FILE *f;
 
-    if (zone_builtin(name, &z))
-        return true;
-    if (!*name || name[0] == '/' || strstr(name, "..") ||
-        !str_printf(path, sizeof(path), "/usr/share/zoneinfo/%s", name) || !(f = fopen(path, "re")))
-        return false;
-    size_t n = fread(data, 1, sizeof(data), f);
-    (void)fclose(f);
-    return zone_parse(name, data, n, &z) == ERR_OK;
+    return zone_builtin(name, &z) ||
+           zone_parse(name, data, config_zone_read(name, data, sizeof(data)), &z) == ERR_OK;
 }
 
 /* NULL when the text is of the key's type, else what was expected. */

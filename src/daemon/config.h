@@ -21,5 +21,8 @@ enum err daemon_config_load(const char *path, struct daemon_config *ret_c, struc
 /* The same from text already at hand (name stands for the file in errors). */
 enum err daemon_config_parse(const char *name, const char *text, struct daemon_config *ret_c,
                              struct refusal *why);
+/* The bytes of a zone in the system's tz database; 0: there is none of that name. */
+#define CONFIG_ZONE_MAX (64 * 1024)
+size_t config_zone_read(const char *name, void *data, size_t size);
 /* Every key with its value and help, in a form that daemon_config_load reads back. */
 void daemon_config_print(const struct daemon_config *c, enum lang lang, FILE *out);

@@ -137,7 +137,7 @@ static int serve(const struct daemon_config *c)
     raise_descriptors(c);
     if (setup_lock(c, &lock, &why) != ERR_OK || setup_store(c, &store, &why) != ERR_OK)
         return tell(&why);
-    if (setup_content(c, store, &why) != ERR_OK) {
+    if (setup_zones(c, store, &why) != ERR_OK || setup_content(c, store, &why) != ERR_OK) {
         store_close(store);
         return tell(&why);
     }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/funds.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/msg.h"
@@ -80,6 +81,33 @@ enum err setup_store(const struct daemon_config *c, struct store **ret_s, struct
     TRY(store_migrate(s, why));
     *ret_s = TAKE(s);
     return ERR_OK;
+}
+
+static enum err zone_load(const char *name, struct refusal *why)
+{
+    AUTO_FREE unsigned char *data = mem_alloc(CONFIG_ZONE_MAX);
+    size_t n = config_zone_read(name, data, CONFIG_ZONE_MAX);
+    struct zone z;
+
+    if (funds_zone(name, &z) || (n > 0 && funds_zone_add(name, data, n) == ERR_OK))
+        return ERR_OK;
+    enum err e = refusef(why, ERR_VALIDATION, "field", "zone %.60s", name);
+    refusal_set(why, "why", "no zone of that name in /usr/share/zoneinfo (package tzdata)");
+    return e;
+}
+
+enum err setup_zones(const struct daemon_config *c, struct store *store, struct refusal *why)
+{
+    struct project_list projects = {0};
+
+    TRY(zone_load(c->zone, why));
+    enum err e = store_project_list(store, &projects);
+    if (e != ERR_OK)
+        e = store_refuse(store, why);
+    for (size_t i = 0; e == ERR_OK && i < projects.len; i++)
+        e = zone_load(projects.at[i].zone, why);
+    vec_fini(&projects);
+    return e;
 }
 
 enum err setup_content(const struct daemon_config *c, struct store *store, struct refusal *why)

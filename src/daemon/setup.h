@@ -10,6 +10,9 @@
 enum err setup_lock(const struct daemon_config *c, int *ret_fd, struct refusal *why);
 /* Opens for writing and brings the schema up to date. The lock is held. */
 enum err setup_store(const struct daemon_config *c, struct store **ret_s, struct refusal *why);
+/* Loads the billing zones of the configuration and of every project. Before any second thread.
+ * ERR_VALIDATION {field, why}: one is not in the system's tz database. */
+enum err setup_zones(const struct daemon_config *c, struct store *store, struct refusal *why);
 /* What the configuration says about content: prices when there are none yet, the default image. */
 enum err setup_content(const struct daemon_config *c, struct store *store, struct refusal *why);
 

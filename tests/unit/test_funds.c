@@ -309,6 +309,64 @@ static void test_month_border(void **state)
     vec_fini(&april);
 }
 
+/* The bytes are the system's: a machine without them cannot bill by that zone either. */
+static bool berlin_load(void)
+{
+    AUTO_FREE unsigned char *data = mem_alloc(65536);
+    FILE *f = fopen("/usr/share/zoneinfo/Europe/Berlin", "re");
+    size_t n;
+
+    if (!f)
+        return false;
+    n = fread(data, 1, 65536, f);
+    fclose(f);
+    ok(funds_zone_add("Europe/Berlin", data, n));
+    ok(funds_zone_add("Europe/Berlin", data, n));
+    assert_int_equal(funds_zone_add("Europe/Broken", data, n / 2), ERR_VALIDATION);
+    return true;
+}
+
+static void test_month_border_in_berlin(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(100000000);
+    struct funds_lease l = lease_ask("lea_a", "ins_a", 1);
+    /* 2026-03-31 24:00 in Berlin: the clocks went forward on the 29th, so 22:00 UTC */
+    const utime_t border = (T0_S + 31 * 86400 - 2 * 3600) * MS_PER_S;
+    struct window_list march = {0}, april = {0};
+    struct refusal why = {0};
+    struct project p;
+    struct books b;
+
+    ok(store_project_get(s, l.project, &p));
+    assert_true(str_copy(p.zone, sizeof(p.zone), "Europe/Nowhere"));
+    ok(store_project_save(s, &p));
+    assert_int_equal(books_open(s, T0, l.project, &b, &why), ERR_UNSUPPORTED);
+    if (!berlin_load()) {
+        store_close(TAKE(s));
+        skip();
+    }
+    assert_true(str_copy(p.zone, sizeof(p.zone), "Europe/Berlin"));
+    ok(store_project_save(s, &p));
+    ok(books_open(s, T0, l.project, &b, &why));
+    struct period at;
+    period_month_at(&b.zone, T0_S, &at);
+    assert_int_equal(at.from_s, T0_S - 3600); /* 1 March 00:00 in winter time */
+    assert_int_equal(at.to_s, border / MS_PER_S);
+    l.disk_count = 0;
+    open_lease(s, border - 100 * S, &l);
+    ok(funds_lease_ready(s, l.lease, border - 100 * S));
+    run_for(s, "lea_a", 1, border - 100 * S - T0, border + 50 * S - T0);
+    settle(s, border + 51 * S, "lea_a", border + 50 * S);
+    ok(money_window_month(s, l.project, 2026, 3, &march));
+    ok(money_window_month(s, l.project, 2026, 4, &april));
+    assert_true(march.len == 1 && april.len == 1);
+    assert_int_equal(march.at[0].qty, 100);
+    assert_int_equal(april.at[0].qty, 50);
+    vec_fini(&march);
+    vec_fini(&april);
+}
+
 static void test_disk_states(void **state)
 {
     (void)state;
@@ -535,6 +593,8 @@ int main(void)
         {"time in which the node was not heard is free", test_gap, 0, 0, 0},
         {"a price cut counts at its second, a rise only after notice", test_price_moves, 0, 0, 0},
         {"a month border makes a window of its own", test_month_border, 0, 0, 0},
+        {"months of a zone with summer time end where its clocks say", test_month_border_in_berlin,
+         0, 0, 0},
         {"disks cost by state and are free while unreachable", test_disk_states, 0, 0, 0},
         {"storage of an empty wallet is owed and paid by the next top-up", test_arrears, 0, 0, 0},
         {"a top-up counts once", test_topup_once, 0, 0, 0},

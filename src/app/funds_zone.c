@@ -1,0 +1,36 @@
+/* funds_zone.c: the billing zones there are: the built-in ones and what was read at the start.
+ * Before any second thread this only grows; afterwards nothing writes it. */
+#include "app/funds.h"
+#include "base/mem.h"
+#include "domain/calendar.h"
+
+#define ZONES_MAX 64
+
+static struct zone zones[ZONES_MAX];
+static unsigned char *kept[ZONES_MAX]; /* the bytes that each of them borrows, to the end */
+static size_t zone_count;
+
+bool funds_zone(const char *name, struct zone *ret_z)
+{
+    for (size_t i = 0; i < zone_count; i++)
+        if (str_eq(zones[i].name, name)) {
+            *ret_z = zones[i];
+            return true;
+        }
+    return zone_builtin(name, ret_z);
+}
+
+enum err funds_zone_add(const char *name, const void *data, size_t len)
+{
+    struct zone z;
+
+    if (funds_zone(name, &z))
+        return ERR_OK;
+    if (zone_count == ZONES_MAX)
+        return ERR_TOO_LARGE;
+    AUTO_FREE unsigned char *bytes = mem_alloc(len + 1);
+    memcpy(bytes, data, len);
+    TRY(zone_parse(name, bytes, len, &zones[zone_count]));
+    kept[zone_count++] = TAKE(bytes);
+    return ERR_OK;
+}
