@@ -47,9 +47,9 @@ struct rating {
 /* Rates [from_s, to_s) into its windows, price by price, month by month. */
 enum err rating_add(const struct books *b, const struct rating *r, int64_t from_s, int64_t to_s,
                     struct refusal *why);
-/* Rates a quantity (bytes) at one second. */
+/* Rates a quantity (bytes) at one second, or as much of it as room_u pays. */
 enum err rating_add_qty(const struct books *b, const struct rating *r, int64_t at_s, int64_t qty,
-                        struct refusal *why);
+                        int64_t room_u, struct refusal *why);
 /* The rate that a window was rated with. */
 enum err window_rate(struct store *s, const struct window_row *w, struct rate *ret_r);
 

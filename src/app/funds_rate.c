@@ -128,7 +128,7 @@ static enum err rate_part(const struct books *b, const struct rating *r,
     w.from_s = MIN(w.from_s, from_s);
     w.to_s = MAX(w.to_s, to_s);
     TRY(money_window_save(b->store, &w));
-    if (u > 0 && r->lease.s[0])
+    if (u > 0 && (r->lease.s[0] || r->meter == METER_EGRESS))
         TRY(money_day_add(b->store, b->project, day_s, u));
 
     struct span_row span = {.from_s = from_s,
@@ -192,15 +192,20 @@ enum err rating_add(const struct books *b, const struct rating *r, int64_t from_
 }
 
 enum err rating_add_qty(const struct books *b, const struct rating *r, int64_t at_s, int64_t qty,
-                        struct refusal *why)
+                        int64_t room_u, struct refusal *why)
 {
     AUTO_PRICES struct prices p = {0};
     struct price_part part;
+    struct window_row w;
     struct period day;
     size_t n;
 
     TRY(prices_load(b->store, r->sku, &p, why));
     TRY(split(b, &p, r, at_s, at_s + 1, &part, 1, &n, why));
+    TRY(window_load(b, r, p.v[part.version].id, at_s, &w));
+    qty = rate_affordable(&p.v[part.version].rate, w.qty, room_u, qty);
+    if (qty == 0)
+        return ERR_OK;
     period_day_at(&b->zone, at_s, &day);
     return rate_part(b, r, &p.v[part.version], at_s, at_s + 1, qty, day.from_s);
 }

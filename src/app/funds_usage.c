@@ -82,12 +82,32 @@ static enum err rate_outside_gaps(const struct books *b, const struct rating *r,
     return e;
 }
 
-/* Traffic of a slice that was charged; an operator without a price for it gives it away. */
+/* What may still be charged that nothing was held for: what no hold has, inside every budget. */
+static enum err room_left(const struct books *b, int64_t *ret_u)
+{
+    struct budget_list budgets = {0};
+    struct budget *money = NULL;
+    int64_t room;
+
+    TRY(available_of(b, &room));
+    enum err e = budgets_load(b, &budgets, &money);
+    for (size_t i = 0; e == ERR_OK && i < budgets.len; i++)
+        room = MIN(room, budget_rest(&money[i]));
+    free(money);
+    vec_fini(&budgets);
+    *ret_u = room;
+    return e;
+}
+
+/* Traffic of a slice that was charged; an operator without a price for it gives it away. How much
+ * there will be nobody knows when a term is held, so it is paid of what is left: never on credit,
+ * never past a budget. What is beyond that is not charged at all. */
 static enum err rate_egress(const struct books *b, const struct rating *compute,
                             const struct slice_row *s, int64_t at_s, struct refusal *why)
 {
     struct price_row_list prices = {0};
     struct rating r = *compute;
+    int64_t room;
 
     if (s->tx_bytes <= 0)
         return ERR_OK;
@@ -98,7 +118,10 @@ static enum err rate_egress(const struct books *b, const struct rating *compute,
     TRY(money_price_list(b->store, r.sku, &prices));
     bool priced = prices.len > 0 && prices.at[0].valid_from_s <= r.started_s;
     vec_fini(&prices);
-    return priced ? rating_add_qty(b, &r, at_s, s->tx_bytes, why) : ERR_OK;
+    if (!priced)
+        return ERR_OK;
+    TRY(room_left(b, &room));
+    return rating_add_qty(b, &r, at_s, s->tx_bytes, room, why);
 }
 
 /* Moves the cursor over [t0, t1) with the law of meter.h; its unit is ms here. */

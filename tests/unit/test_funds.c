@@ -164,6 +164,67 @@ static void test_budget(void **state)
     check_books(s, T0 + 400 * S);
 }
 
+#define GIB (INT64_C(1) << 30)
+
+/* A minute on one card at 1.00 a GiB, with so much sent in each of its slices. */
+static void send_minute(struct store *s, int64_t bytes)
+{
+    struct funds_lease l = lease_ask("lea_a", "ins_a", 1);
+
+    price_add(s, "prc_out1", "egress", 1000000, GIB, T0_S - 86400, T0_S - 86400);
+    open_lease(s, T0, &l);
+    ok(funds_lease_ready(s, l.lease, T0));
+    for (int64_t n = 0; n < 6; n++) {
+        struct funds_slice one = slice_of("lea_a", n + 1, n * 10000, n * 10000 + 10000);
+
+        one.tx_bytes = bytes;
+        (void)deliver(s, T0 + n * 10000 + 10000, &one, 1);
+        ok(funds_node_time(s, T0 + n * 10000 + 10000, id_of("nod_one"), T0 + n * 10000 + 10000,
+                           true));
+        check_books(s, T0 + n * 10000 + 10000);
+    }
+    settle(s, T0 + 60 * S, "lea_a", T0 + 60 * S);
+}
+
+static int64_t cash_of(struct store *s, int64_t *ret_owed_u)
+{
+    struct funds_wallet w;
+
+    ok(funds_wallet(s, T0 + 60 * S, id_of("prj_one"), &w, NULL));
+    *ret_owed_u = w.owed_u;
+    return w.cash_u;
+}
+
+static void test_traffic(void **state)
+{
+    (void)state;
+    const int64_t card_u = 1980000 / 60, hold_u = 330000 + 1388;
+    int64_t owed, cash;
+
+    { /* enough money: each byte */
+        AUTO_STORE struct store *s = books_new(100000000);
+        send_minute(s, GIB / 2);
+        cash = cash_of(s, &owed);
+        assert_true(100000000 - cash >= 3000000 + card_u && 100000000 - cash < 3000200 + card_u);
+        assert_int_equal(owed, 0);
+    }
+    { /* what no hold needs is 0.05: that much is charged and no more, and nothing is owed */
+        AUTO_STORE struct store *s = books_new(hold_u + 50000);
+        send_minute(s, GIB / 2);
+        cash = cash_of(s, &owed);
+        assert_int_equal(owed, 0);
+        assert_true(cash >= hold_u - card_u - 200 && cash <= hold_u - card_u);
+    }
+    { /* a budget is not passed by traffic either, and it counts there */
+        AUTO_STORE struct store *s = books_new(100000000);
+        struct budget_row b = {.project = id_of("prj_one"), .name = "cap", .cap_u = hold_u + 70000};
+        ok(money_budget_save(s, &b));
+        send_minute(s, GIB / 2);
+        cash = cash_of(s, &owed);
+        assert_true(100000000 - cash >= 70000 + card_u && 100000000 - cash <= b.cap_u);
+    }
+}
+
 static void test_any_order(void **state)
 {
     (void)state;
@@ -587,6 +648,7 @@ int main(void)
         {"fifty creates with money for one: one starts, 49 are refused", test_fifty, 0, 0, 0},
         {"a term ends at the last second that money covers", test_money_ends, 0, 0, 0},
         {"a budget is never passed", test_budget, 0, 0, 0},
+        {"traffic is paid of what is left, never on credit", test_traffic, 0, 0, 0},
         {"evidence in any order and number gives the same charge", test_any_order, 0, 0, 0},
         {"the same slice again is nothing, other content is refused", test_other_payload, 0, 0, 0},
         {"a slice after a hole waits until its node has nothing older", test_hole, 0, 0, 0},
