@@ -113,13 +113,13 @@ int cmd_offers(struct cli *c, struct call *call)
 }
 
 /* "card-second" → a quantity people read: 4h x 2 is beyond a text; base units stay exact. */
-static void print_lines(FILE *to, const json_t *lines)
+static void print_lines(FILE *to, const json_t *lines, bool simulated)
 {
     static const char *const head[] = {N_("FOR"), N_("QUANTITY"), N_("UNIT"), N_("AMOUNT"), NULL};
     struct table t;
     size_t i;
     json_t *o;
-    char money[64];
+    char money[64], what[160];
 
     if (json_array_size(lines) == 0)
         return;
@@ -127,7 +127,10 @@ static void print_lines(FILE *to, const json_t *lines)
     json_array_foreach(lines, i, o)
     {
         text_money(json_object_get(o, "amount"), money, sizeof(money));
-        table_add(&t, field_str(o, "sku"));
+        bool mark = simulated && str_starts(field_str(o, "sku"), "gpu.");
+        str_printf(what, sizeof(what), "%s%s%s%s", field_str(o, "sku"), mark ? " (" : "",
+                   mark ? tr("simulated") : "", mark ? ")" : "");
+        table_add(&t, what);
         table_add(&t, field_str(o, "quantity"));
         table_add(&t, field_str(o, "unit"));
         table_add(&t, money);
@@ -230,14 +233,15 @@ static void print_plan(FILE *to, const struct call *call, const json_t *q)
     plan_linef(to, N_("price"), tr("%s/h running, %s/h stopped"),
                money_of_field(q, "price_hour", a, sizeof(a)),
                money_of_field(q, "price_hour_stopped", b, sizeof(b)));
-    plan_linef(to, N_("whole time"), tr("%s (of it tax %s)"),
-               money_of_field(q, "total", a, sizeof(a)), money_of_field(q, "tax", b, sizeof(b)));
+    plan_linef(to, arg_bool(call, "no_end") ? N_("an hour") : N_("whole time"),
+               tr("%s (of it tax %s)"), money_of_field(q, "total", a, sizeof(a)),
+               money_of_field(q, "tax", b, sizeof(b)));
     plan_linef(to, N_("start needs"), tr("%s; available %s"),
                money_of_field(q, "start_need", a, sizeof(a)),
                money_of_field(q, "available", b, sizeof(b)));
     plan_linef(to, N_("held first"), tr("%s, given back as it is used"),
                money_of_field(q, "hold", a, sizeof(a)));
-    print_lines(to, json_object_get(q, "lines"));
+    print_lines(to, json_object_get(q, "lines"), field_bool(q, "simulated"));
 }
 
 static void arg_default(struct call *call, const char *name, const char *value)
@@ -319,7 +323,7 @@ static void say_running(struct cli *c UNUSED, const json_t *o)
     } else {
         fputs(tr("It has no end of its own."), stdout);
     }
-    if (field_bool(o, "simulated"))
+    if (field_bool(o, "simulated") && field_i64(o, "gpu_count") > 0 && !field_bool(o, "no_gpu"))
         printf(" %s", tr("Its card is simulated."));
     printf("\nsuanli ssh %s | suanli code %s | suanli stop %s\n", name, name, name);
 }
