@@ -93,6 +93,7 @@ static int clear_all(struct node_config *cfg)
     helper_leases_each(&cfg->paths, guest_end, &cfg->paths);
     network_fini(&cfg->paths, &cfg->net);
     cgroup_fini();
+    (void)rmdir(cfg->paths.run); /* empty: all in it was on a tmpfs of the node's own */
     return 0;
 }
 
