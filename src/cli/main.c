@@ -41,6 +41,8 @@ static const struct {
     {"port close", cmd_port},
     {"admin check", cmd_check},
     {"doctor", cmd_doctor},
+    {"tco", cmd_tco},
+    {"market", cmd_market},
     {"admin init", cmd_admin_init},
     {"admin restore", cmd_admin_restore},
     {"completion", cmd_completion},

@@ -8,7 +8,7 @@ def rows(path, macro):
     """The arguments of each MACRO(...) row, strings unquoted."""
     text = re.sub(r"/\*.*?\*/", "", open(os.path.join(ROOT, path), encoding="utf-8").read(), flags=re.S)
     for m in re.finditer(r"^%s\((.*)\)\s*$" % macro, text, re.M):
-        parts = re.findall(r'N_\("(?:\\.|[^"\\])*"\)|"(?:\\.|[^"\\])*"|LIST_OF\(\w+\)|[^,]+', m[1])
+        parts = re.findall(r'N_\("(?:\\.|[^"\\])*"\)|"(?:\\.|[^"\\])*"|LIST_OF\(\w+\)|[^,\s][^,]*', m[1])
         parts = [p.strip() for p in parts if p.strip()]
         yield [re.sub(r'^(?:N_\()?"(.*?)"\)?$', r"\1", p) for p in parts]
 

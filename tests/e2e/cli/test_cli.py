@@ -794,6 +794,81 @@ def an_unreachable_server_is_eight():
     check(r.rc == 8 and "[unreachable]" in r.err, r)
 
 @test
+def tco_answers_without_a_server_and_says_why():
+    home = home_new(token=None)
+    r = run("tco", home=home)
+    check(r.rc == 0 and "Verdict: buy" in r.out and "14.9820 months, so month 15" in r.out and "26.6362 %" in r.out, r)
+    check("730 h" in r.out and "8,760 h" in r.out and "--price" in r.out and "BECAUSE" in r.out, r)
+    check("Most sensitive to: rental price, staff, utilisation" in r.out, r)
+    r = run("tco --price 1 --data-stays", home=home)
+    check("Verdict: buy" in r.out and "because of rule 1" in r.out and "the figures alone: rent" in r.out, r)
+    doc = one_json(run("tco --json --rate 8%", home=home).out)
+    check(doc["verdict"] == "own" and doc["present_value_of_buying"] == {"amount": "1138785.56", "currency": "CNY"}, doc)
+    check(sum(float(v["amount"]) for v in doc["own_lines"].values()) == float(doc["own"]["amount"]), doc)
+    check(run("tco --cards 8 --capex 1200000 --hosting 50000 --utilisation 0.4 --price 18 -q", home=home).out == "too_close\n")
+
+@test
+def tco_refuses_what_cannot_be_with_a_next_step():
+    home = home_new(token=None)
+    for words, flag in (("--utilisation 1.2", "--utilisation"), ("--price x", "--price"), ("--vat 20", "--vat"),
+                        ("--years 0", "--years"), ("--weeks 2 --years 3", "--weeks"), ("--currency EUR", "--price"),
+                        ("--currency QQQ", "--currency"), ("--demand 8", "--demand"), ("--demand 8:0.6,4:0.6", "--demand"),
+                        ("--job 4h", "--spot"), ("--months 2", "--from-usage"), ("--utilisation 1e9", "--utilisation"),
+                        ("--cards 0", "--cards"), ("--spot 8 --checkpoint soon", "--checkpoint")):
+        for lang in ("en", "zh"):
+            r = run(f"tco {words} --lang {lang}", home=home)
+            check(r.rc == 2 and flag in r.err and ("try: " in r.err or "建议：" in r.err), f"{words}: {r}")
+
+@test
+def tco_asks_on_a_terminal_when_nothing_is_given():
+    r = run_pty("tco", [("[8]: ", "4\n"), ("[60%]: ", "\n"), ("[20]: ", "30\n"), ("a card]: ", "\n"), ("Hosting a year", "\n"),
+                        ("Persons", "\n"), ("Years", "2\n")])
+    check(r.rc == 0 and "4 cards, used 60 %, 2 years" in r.out and "500000.00 CNY" in r.out, r)
+
+@test
+def tco_takes_hours_price_and_idle_share_from_the_account():
+    F.reset()
+    now = int(time.time())
+    line = dict(fakes.shape("bill_line"), meter="gpu", quantity=str(2 * 36000), amount=fakes.money("40.000000"))
+    disk = dict(line, meter="disk", amount=fakes.money("9.000000"))
+    F.over["bill_get"] = {"lines": [line, disk]}
+    piece = lambda begin, end, busy: dict(fakes.shape("usage_slice"), meter="gpu", gpu_count=1, billed_from_s=now - begin,
+                                          billed_to_s=now - end, gpu_util_pct=busy, next=None)
+    F.streams["usage_export"] = [[(1, piece(36000, 18000, 90)), (2, piece(18000, 0, 1)), (3, piece(36000, 0, 90))]] * 4
+    r = run("tco --from-usage --months 1 --json")
+    doc = one_json(r.out)
+    check(r.rc == 0 and doc["input"]["cards"] == 2 and doc["input"]["price_hour"] == 2, r)
+    check(doc["input"]["usage"]["card_hours"] == 20 and abs(doc["input"]["usage"]["idle_share"] - 0.25) < 1e-6, doc)
+    check(abs(doc["input"]["utilisation"] - 1) < 0.01, doc)
+    check("25.0 % of it idle" in run("tco --from-usage --months 1").out)
+    r = run("tco --from-usage --months 1 --currency USD")
+    check(r.rc == 2 and "[currency]" in r.err, r)
+    F.over["bill_get"] = {"lines": []}
+    r = run("tco --from-usage --months 1")
+    check(r.rc == 2 and "--utilisation" in r.err, r)
+
+@test
+def market_shows_dated_prices_and_keeps_the_old_ones():
+    home = home_new(token=None)
+    r = run("market", home=home)
+    check(r.rc == 0 and "18-35 CNY" in r.out and "2026-11-30" in r.out and "suanli offers" in r.err, r)
+    row = '[%s]\nprovider = "P"\ncard = "H100"\nlow = "%s"\nhigh = "9"\ncurrency = "USD"\ndate = "%s"\nsource = "s"\n'
+    path = os.path.join(home, "m.toml")
+    def put(text):
+        with open(path, "w") as f:
+            f.write(text)
+    put(row % ("a", "3", "2026-01-01") + row % ("b", "2", "2026-02-01"))
+    check([i["low"]["amount"] for i in one_json(run(f"market --file {path} --json", home=home).out)["items"]] == ["2"])
+    check(len(one_json(run(f"market --file {path} --history --json", home=home).out)["items"]) == 2)
+    for text in (row % ("a", "10", "2026-01-01"), row % ("a", "1", "then"), "low = \"1\"\n", "[a]\nwhat = \"x\"\n", "[a\n",
+                 "[a]\nprovider = \"x\"\n", "\0\1\2", (row % ("a", "3", "2026-01-01")) * 2000):
+        put(text)
+        r = run(f"market --file {path}", home=home)
+        check(r.rc in (0, 2) and (r.rc == 2 or not r.out.count("H100")) and "Traceback" not in r.err, f"{text[:60]}: {r}")
+    r = run("market --file /nonexistent", home=home)
+    check(r.rc == 2 and "--file" in r.err, r)
+
+@test
 def ls_is_quick():
     F.reset()
     start = time.time()
