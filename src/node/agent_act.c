@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 
+#define STOP_SAID_MS 1000
 #define KILL_AGAIN_MS 1000
 #define CLEAN_AGAIN_MS 1000
 #define ORDER_AGAIN_MS 2000 /* the helper forgot it, or was started anew */
@@ -357,10 +358,10 @@ static void end_ask(struct agent *a, struct lease_row *l, const struct rec_actio
     req.deadline.epoch = l->epoch;
     req.deadline.grace_ms = kill ? 0 : l->want.grace_ms;
     enum err e = helper_call(&a->helper, PRIV_GUEST_STOP, &req, &rep, &why);
-    if (e != ERR_OK && e != ERR_NOT_FOUND && e != ERR_STATE)
-        log_warn("lease=%s stop: %s", l->want.lease.s, err_code(e));
-    else
+    if (e == ERR_OK || e == ERR_NOT_FOUND || e == ERR_STATE)
         l->asked = kill ? REC_KILL : REC_STOP;
+    else if (now - l->asked_at > STOP_SAID_MS) /* asked again at once, said once */
+        log_warn("lease=%s stop: %s", l->want.lease.s, err_code(e));
     l->asked_at = now;
     l->seen_at = 0;
     a->soft = true;

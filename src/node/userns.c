@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -149,13 +150,19 @@ enum err userns_open(uint32_t base, int *ret_fd, struct refusal *why)
 {
     char path[64];
 
-    /* A short-lived child owns the namespace until the descriptor does. */
+    /* A short-lived child owns the namespace until the descriptor does. It must not outlive us, nor
+     * keep what we hold: the lock of a lease would never be free again. */
+    pid_t parent = getpid();
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0);
     if (pid < 0)
         return sys_fail(why, "clone of a user namespace");
-    if (pid == 0)
+    if (pid == 0) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+            _exit(1);
+        close_range(0, ~0U, 0);
         for (;;)
             pause();
+    }
     enum err e = userns_map(pid, base, why);
     str_printf(path, sizeof(path), "/proc/%d/ns/user", pid);
     int fd = e == ERR_OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;

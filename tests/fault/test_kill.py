@@ -140,16 +140,15 @@ def one_life(target, ns, label):
     held = p.api("GET", "/v1/wallet")["held"]["amount"]
     if float(held) != 0:
         problems.append(f"a hold is left: {held}")
-    if p.guards():
-        lab.wait_for(lambda: not p.guards(), 10)
-        if p.guards():
-            problems.append("a guard is left")
+    for rest in ("suanli-guard", "suanli-start"):
+        if not lab.wait_for(lambda: not p.pids(rest), 10):
+            problems.append(f"a process {rest} is left")
     return counts, problems
 
 
 def campaign(target):
     nothing = dict.fromkeys(("create", "tick", "stop", "release"), 0)
-    total, problems = one_life(target, nothing, f"{target[:2]}0")
+    total, problems = one_life(target, nothing, f"{target[-3:]}0")
     t.ok(not problems, f"{target}: a life without a kill", "\n".join(problems))
     t.note(f"{target}: system calls of a life: {total}")
     longest = max(total.values())
@@ -160,7 +159,7 @@ def campaign(target):
         points = sorted({1, 2} | {rng.randint(1, longest) for _ in range(k - 2)})
     for n in points:
         ns = {op: min(n, max(1, total.get(op, 1))) for op in nothing}
-        counts, problems = one_life(target, ns, f"{target[:2]}{n}")
+        counts, problems = one_life(target, ns, f"{target[-3:]}{n}")
         t.ok(not problems, f"{target} killed at system call {ns}", "\n".join(problems) + "\n" + p.log("node", 15))
 
 
