@@ -70,14 +70,17 @@ def cancel_at_many_moments():
     t.ok(before_running >= 2, "some were really cancelled before they ran", before_running)
 
 
-def broken(what, breaks, mends, needle):
+def broken(what, breaks, mends, codes):
     name = "b-" + what.split()[0]
     breaks()
     before = p.api("GET", "/v1/wallet")["cash"]
     p.api("POST", "/v1/instances", dict(BODY, name=name))
-    seen = p.wait_state(name, "failed", seconds=90)
-    mends()
-    t.ok(seen["why"] and seen["why"]["code"] != "internal" and seen["why"]["next"], f"{what}: a typed cause and a next step", seen["why"])
+    try:
+        seen = p.wait_state(name, "failed", seconds=90)
+    finally:
+        mends()
+    t.ok(seen["why"] and seen["why"]["code"] in codes and seen["why"]["next"], f"{what}: a typed cause and a next step",
+         seen["why"])
     t.note(f"{what}: {seen['why']['code']}: {seen['why']['detail']}")
     t.equal(p.api("GET", "/v1/wallet")["cash"], before, f"{what}: costs exactly 0")
     t.equal(float(p.api("GET", "/v1/wallet")["held"]["amount"]), 0.0, f"{what}: no hold is left")
@@ -94,9 +97,39 @@ def only(folder, suffix):
     return next(os.path.join(folder, n) for n in os.listdir(folder) if n.endswith(suffix))
 
 
+def no_folder(path):
+    """Where the node, in its own mounts, has a folder there is an empty file."""
+    node = lambda cmd: subprocess.run(["nsenter", "-m", "-t", str(p.pids("suanli-priv")[0]), "sh", "-ec", cmd], check=True)
+    return (lambda: node(f"mv {path} {path}.away; touch {path}"), lambda: node(f"rm {path}; mv {path}.away {path}"))
+
+
+def run_folder():
+    mounts = open(f"/proc/{p.pids('suanli-priv')[0]}/mountinfo").read().split()
+    return next(m for m in mounts if m.startswith("/run/suanli-") and m.count("/") == 2)
+
+
+def planted(path, size):
+    """Something else has the room that the pool still had when the instance was placed."""
+    return (lambda: subprocess.run(["truncate", "-s", size, path], check=True), lambda: os.unlink(path))
+
+
+def ssh_loader():
+    """Without it no program of the SSH bundle starts."""
+    return next(os.path.join(root, "ld.so") for root, _, files in os.walk(p.path("node", "priv"))
+                if "ld.so" in files and "/ssh-" in root)
+
+
 cancel_at_many_moments()
-images = p.path("node", "priv", "images")
-broken("image missing on the node", *rename(only(images, ".erofs")), needle="image")
+priv = lambda *names: p.path("node", "priv", *names)
+broken("image missing on the node", *rename(only(priv("images"), ".erofs")), codes=("image_not_found",))
+broken("disk-pool full", *planted(priv("disks", "other.img"), "8T"), codes=("no_space",))
+broken("runtime failing", *no_folder(run_folder() + "/runtime"), codes=("runtime",))
+broken("network failing", *no_folder(run_folder() + "/network"), codes=("network_setup",))
+broken("ssh-server missing", *rename(ssh_loader()), codes=("timeout", "runtime"))
+good = p.rent(system_disk="256MiB", memory="128MiB", name="after")
+t.ok(p.wait_state("after", "running", seconds=60)["state"] == "running", "and with all in place again one runs", good)
+p.retry("POST", "/v1/instances/after/release", {})
+t.ok(lab.wait_for(lambda: left_behind() == [], 40, 0.2) is not None, "which leaves nothing either", left_behind())
 t.equal(p.check(), [], "all invariants hold on the live store")
 p.close()
 t.done()
