@@ -21,6 +21,20 @@ tap.ok(p.returncode == 2 and "tls_cert" in p.stderr, "plain HTTP beyond loopback
 for args in ([], ["-c"], ["--nonsense"], ["restore", "-c", "x"], ["dance", "-c", "x"]):
     tap.equal(d.tool(*args).returncode, 2, f"usage: {' '.join(args) or 'nothing'}")
 
+# --- the billing zone ---------------------------------------------------------------------------------
+z = Daemon(start=False)
+p = z.tool("-c", z.write_config("nowhere.conf", zone="Europe/Nowhere"))
+tap.ok(p.returncode == 2 and "zone" in p.stderr, "a zone that is not in the tz database is refused", p)
+z.write_config(zone="Europe/Berlin")
+z.start().people()
+tap.equal(z.must("GET", "/v1/bill?month=2026-03", token=z.alice)["zone"], "Europe/Berlin", "any other bills by its months")
+z.stop()
+z.write_config(zone="UTC")
+z.start()
+tap.equal(z.must("GET", "/v1/bill?month=2026-03", token=z.alice)["zone"], "Europe/Berlin",
+          "a project keeps its zone when the configuration names another")
+z.close()
+
 # --- first prices ----------------------------------------------------------------------------------
 e = Daemon(start=False)
 with open(e.path("prices"), "w") as f:
