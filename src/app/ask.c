@@ -1,6 +1,7 @@
 #include "app/ask.h"
 
 #include "app/core.h"
+#include "app/funds.h"
 #include "app/image_ref.h"
 #include "base/msg.h"
 #include "base/units.h"
@@ -9,7 +10,6 @@
 
 #define COUNT_MAX INSTANCE_GPUS_MAX
 #define CORES_MAX 1024
-#define DISK_MIB_MAX (1024ll * 1024 * 1024)
 #define DISK_MIB_MIN 64
 
 enum err ask_bad(struct op *op, const char *field, const char *why)
@@ -38,7 +38,7 @@ static enum err arg_size(struct op *op, const char *name, int64_t *ret_mib)
     const char *text = arg(op, name);
 
     *ret_mib = 0;
-    if (text && (size_parse_mib(text, ret_mib) != ERR_OK || *ret_mib > DISK_MIB_MAX))
+    if (text && (size_parse_mib(text, ret_mib) != ERR_OK || *ret_mib > ASK_DISK_MIB_MAX))
         return ask_bad(op, name, N_("a size such as 8GiB"));
     return ERR_OK;
 }
@@ -187,8 +187,8 @@ static enum err ask_disk(struct op *op, const char *text, struct ask_disk *a)
     if (!len || len >= sizeof(a->name))
         return ask_bad(op, "disk", N_("NAME:SIZE or NAME"));
     memcpy(a->name, text, len);
-    if (colon && (size_parse_mib(colon + 1, &a->size_mib) != ERR_OK || a->size_mib > DISK_MIB_MAX ||
-                  a->size_mib < DISK_MIB_MIN))
+    if (colon && (size_parse_mib(colon + 1, &a->size_mib) != ERR_OK ||
+                  a->size_mib > ASK_DISK_MIB_MAX || a->size_mib < DISK_MIB_MIN))
         return ask_bad(op, "disk", N_("a size such as 8GiB"));
     e = store_disk_lookup(op->store, op->who.project, a->name, &d, &none);
     if (e == ERR_OK && (d.life <= DISK_LIFE_READY || !colon))
@@ -219,6 +219,64 @@ enum err ask_disks(struct op *op, struct ask_disk ret_d[INSTANCE_DISKS_MAX], int
         ret_d[(*ret_n)++] = a;
     }
     return ERR_OK;
+}
+
+enum err ask_mount(struct op *op, const struct instance *i, struct disk *io_d)
+{
+    if (!str_printf(io_d->mount, sizeof(io_d->mount), "/root/%s",
+                    i->data_count ? io_d->name : "data"))
+        return ask_bad(op, "disk", N_("the name is too long"));
+    for (int32_t n = 0; n < i->data_count; n++) {
+        struct disk other;
+
+        TRY(store_disk_get_any(op->store, i->data_disk[n], &other));
+        if (str_eq(other.mount, io_d->mount))
+            return ask_bad(op, "disk", N_("/root/data is taken; name the disk called data first"));
+    }
+    return ERR_OK;
+}
+
+enum err ask_disk_afford(struct op *op, const char *sku, int64_t mib)
+{
+    struct funds_wallet wallet;
+    char text[3][MONEY_TEXT_SIZE];
+    int64_t day_u, price_u;
+
+    TRY(funds_price_unit(op->store, op->now, sku, &price_u, &op->why));
+    TRY(funds_wallet(op->store, op->now, op->who.project, &wallet, &op->why));
+    TRY(micro_mul_div(price_u, mib, 1024, &day_u));
+    if (wallet.available_u >= day_u)
+        return ERR_OK;
+    money_format(money_of(day_u - wallet.available_u, wallet.ccy), text[0], MONEY_TEXT_SIZE);
+    money_format(money_of(day_u, wallet.ccy), text[1], MONEY_TEXT_SIZE);
+    money_format(money_of(wallet.available_u, wallet.ccy), text[2], MONEY_TEXT_SIZE);
+    (void)refusef(&op->why, ERR_BALANCE, "short", "%s", text[0]);
+    refusal_set(&op->why, "need", text[1]);
+    refusal_set(&op->why, "have", text[2]);
+    return ERR_BALANCE;
+}
+
+enum err ask_disk_grow(struct op *op, const struct disk *d, bool idle, const char *field,
+                       int64_t mib)
+{
+    struct node *n = mem_alloc(sizeof(*n));
+    AUTO_FREE struct node *owned UNUSED = n;
+    struct node_used used;
+
+    if (mib < d->size_mib)
+        return ask_bad(op, field, N_("a disk only grows"));
+    if (mib > ASK_DISK_MIB_MAX)
+        return ask_bad(op, field, N_("a size such as 8GiB"));
+    TRY(store_node_get(op->store, d->node, n));
+    TRY(store_node_used(op->store, n->id, &used));
+    if (n->disk_mib - used.disk_mib < mib - d->size_mib) {
+        (void)refusef(&op->why, ERR_NO_SPACE, "where", "%s", n->name);
+        refusal_setf(&op->why, "need", "%" PRId64 " MiB", mib - d->size_mib);
+        return ERR_NO_SPACE;
+    }
+    return idle
+               ? ask_disk_afford(op, d->kind == DISK_SYSTEM ? "disk.stopped" : "disk.detached", mib)
+               : ERR_OK;
 }
 
 enum err ask_price(struct op *op, int64_t *ret_u, bool *ret_given)

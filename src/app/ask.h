@@ -15,6 +15,9 @@ enum err ask_model(struct op *op, const char *typed, char ret_model[GPU_MODEL_SI
 /* for, until, no_end: exactly one, else the configured default, else ERR_VALIDATION. */
 enum err ask_end(struct op *op, utime_t *ret_ends_at);
 
+#define ASK_END_MAX INT64_C(253402300799000) /* the last second RFC 3339 can say */
+#define ASK_DISK_MIB_MAX (1024ll * 1024 * 1024)
+
 struct ask_disk {
     char name[NAME_SIZE];
     int64_t size_mib;   /* 0: an existing disk */
@@ -23,6 +26,17 @@ struct ask_disk {
 /* disk: NAME:SIZE (made when new; of an existing one the size must agree) or NAME. ERR_DISK_IN_USE,
  * ERR_NOT_FOUND, ERR_VALIDATION. */
 enum err ask_disks(struct op *op, struct ask_disk ret_d[INSTANCE_DISKS_MAX], int32_t *ret_n);
+/* A day of so much storage at that price must be there, as at the start of an instance:
+ * ERR_BALANCE. */
+enum err ask_disk_afford(struct op *op, const char *sku, int64_t mib);
+/* Where a data disk is seen in that instance: the first is where people work (/root/data), more
+ * have their own name. ERR_VALIDATION when another disk of it is there. */
+enum err ask_mount(struct op *op, const struct instance *i, struct disk *io_d);
+/* May a disk that a node has become so large? It only grows, its node has the room and, where no
+ * lease holds money for it (idle), the wallet has a day of it. field: who asked. ERR_VALIDATION,
+ * ERR_NO_SPACE, ERR_BALANCE. */
+enum err ask_disk_grow(struct op *op, const struct disk *d, bool idle, const char *field,
+                       int64_t mib);
 /* price: decimal text; ret_given false when absent. */
 enum err ask_price(struct op *op, int64_t *ret_u, bool *ret_given);
 /* The image by name or digest, or the default one. */

@@ -7,8 +7,6 @@
 #include "base/msg.h"
 #include "base/units.h"
 
-#define DISK_MIB_MAX (1024ll * 1024 * 1024)
-
 static enum err lookup(struct op *op, struct disk *ret_d)
 {
     TRY(store_disk_lookup(op->store, op->who.project, op->path_arg[0], ret_d, &op->why));
@@ -21,7 +19,7 @@ static enum err size_arg(struct op *op, int64_t *ret_mib)
     const char *text = NULL;
 
     if (!json_get_str(op->body, "size", NULL, &text) || !text ||
-        size_parse_mib(text, ret_mib) != ERR_OK || *ret_mib < 64 || *ret_mib > DISK_MIB_MAX)
+        size_parse_mib(text, ret_mib) != ERR_OK || *ret_mib < 64 || *ret_mib > ASK_DISK_MIB_MAX)
         return ask_bad(op, "size", N_("a size such as 8GiB"));
     return ERR_OK;
 }
@@ -105,27 +103,6 @@ static enum err roomiest_node(struct op *op, int64_t mib, struct id *ret_node)
     return ERR_NO_SPACE;
 }
 
-/* A day of it must be there, as at the start of an instance. */
-static enum err afford(struct op *op, int64_t mib)
-{
-    struct funds_wallet wallet;
-    int64_t day_u, price_u;
-
-    TRY(funds_price_unit(op->store, op->now, "disk.detached", &price_u, &op->why));
-    TRY(funds_wallet(op->store, op->now, op->who.project, &wallet, &op->why));
-    TRY(micro_mul_div(price_u, mib, 1024, &day_u));
-    if (wallet.available_u >= day_u)
-        return ERR_OK;
-    char text[3][MONEY_TEXT_SIZE];
-    money_format(money_of(day_u - wallet.available_u, wallet.ccy), text[0], MONEY_TEXT_SIZE);
-    money_format(money_of(day_u, wallet.ccy), text[1], MONEY_TEXT_SIZE);
-    money_format(money_of(wallet.available_u, wallet.ccy), text[2], MONEY_TEXT_SIZE);
-    (void)refusef(&op->why, ERR_BALANCE, "short", "%s", text[0]);
-    refusal_set(&op->why, "need", text[1]);
-    refusal_set(&op->why, "have", text[2]);
-    return ERR_BALANCE;
-}
-
 enum err op_disk_create(struct op *op)
 {
     struct disk d = {.project = op->who.project, .kind = DISK_DATA, .created_at = op->now}, old;
@@ -144,7 +121,7 @@ enum err op_disk_create(struct op *op)
     }
     if (e == ERR_STORE)
         return e;
-    TRY(afford(op, d.size_mib));
+    TRY(ask_disk_afford(op, "disk.detached", d.size_mib));
     TRY(roomiest_node(op, d.size_mib, &d.node));
     d.id = core_id(op->core, "dsk");
     CHECK(str_copy(d.name, sizeof(d.name), name));
@@ -152,20 +129,6 @@ enum err op_disk_create(struct op *op)
     TRY(store_disk_save(op->store, &d));
     TRY(store_node_bump(op->store, d.node));
     return view_disk(op, NULL, &d);
-}
-
-static enum err grow_fits(struct op *op, const struct disk *d, const struct node *n, int64_t mib)
-{
-    struct node_used used;
-
-    if (mib < d->size_mib)
-        return ask_bad(op, "size", N_("a disk only grows"));
-    TRY(store_node_used(op->store, n->id, &used));
-    if (n->disk_mib - used.disk_mib >= mib - d->size_mib)
-        return ERR_OK;
-    (void)refusef(&op->why, ERR_NO_SPACE, "where", "%s", n->name);
-    refusal_setf(&op->why, "need", "%" PRId64 " MiB", mib - d->size_mib);
-    return ERR_NO_SPACE;
 }
 
 static enum err grow_lease(struct op *op, const struct instance *i)
@@ -185,6 +148,15 @@ static enum err grow_lease(struct op *op, const struct instance *i)
     return store_lease_save(op->store, &l);
 }
 
+/* The shape says how large the system disk is, too. */
+static enum err grow_shape(struct op *op, const struct disk *d, struct instance *i)
+{
+    if (d->kind != DISK_SYSTEM)
+        return ERR_OK;
+    i->shape.system_disk_mib = d->size_mib;
+    return store_instance_save(op->store, i);
+}
+
 enum err op_disk_grow(struct op *op)
 {
     struct node *n = mem_alloc(sizeof(*n));
@@ -197,20 +169,22 @@ enum err op_disk_grow(struct op *op)
     TRY(size_arg(op, &mib));
     if (d.life > DISK_LIFE_READY)
         return disk_state(op, &d, "erasing", "disk grow");
+    if (!d.node.s[0]) /* its instance waits in line: no node has it yet */
+        return disk_state(op, &d, instance_state_name(INSTANCE_QUEUED), "disk grow");
     TRY(store_node_get(op->store, d.node, n));
-    TRY(grow_fits(op, &d, n, mib));
     if (d.instance.s[0])
         TRY(store_instance_get(op->store, d.project, d.instance, &i));
+    TRY(ask_disk_grow(op, &d, !i.lease.s[0], "size", mib));
     if (i.lease.s[0] && !n->online_grow) {
         (void)refusef(&op->why, ERR_UNSUPPORTED, "what", "%s", "disk grow");
         refusal_set(&op->why, "why",
                     msg_tr(op->lang, N_("this node grows disks of stopped instances only")));
         return ERR_UNSUPPORTED;
     }
-    if (d.ready_at)
-        TRY(funds_disk_grow(op->store, op->now, d.id, mib, &op->why));
+    TRY(funds_disk_grow(op->store, op->now, d.id, mib, &op->why));
     d.size_mib = mib;
     TRY(store_disk_save(op->store, &d));
+    TRY(grow_shape(op, &d, &i));
     TRY(grow_lease(op, &i));
     TRY(store_node_bump(op->store, d.node));
     return view_disk(op, NULL, &d);
@@ -244,9 +218,8 @@ enum err op_disk_attach(struct op *op)
         return ask_bad(op, "disk", N_("too many disks"));
     if (!str_eq(d.node.s, i.node.s))
         return ask_bad(op, "disk", N_("it is on another node than the instance"));
+    TRY(ask_mount(op, &i, &d));
     d.instance = i.id;
-    if (!str_printf(d.mount, sizeof(d.mount), "/root/%s", i.data_count ? d.name : "data"))
-        return ask_bad(op, "disk", N_("the name is too long"));
     TRY(store_disk_save(op->store, &d));
     return view_disk(op, NULL, &d);
 }

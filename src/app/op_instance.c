@@ -60,7 +60,7 @@ static enum err take_labels(struct op *op, struct instance *i)
     {
         const char *text = json_string_value(v);
 
-        if (!strchr(text, '=') || strchr(text, ',') || text[0] == '=')
+        if (!strchr(text, '=') || strpbrk(text, ",\n\r\t") || text[0] == '=')
             return ask_bad(op, "label", N_("labels are k=v, without commas"));
         strbuf_addf(&b, "%s%s", b.len ? "," : "", text);
     }
@@ -158,11 +158,7 @@ static enum err take_disks(struct op *op, struct instance *i)
         if (asked[n].existing.s[0])
             TRY(store_disk_get(op->store, i->project, asked[n].existing, &d));
         CHECK(str_copy(d.name, sizeof(d.name), asked[n].name));
-        /* The first disk is where people work; more have their own name. */
-        if (n == 0)
-            CHECK(str_copy(d.mount, sizeof(d.mount), "/root/data"));
-        else if (!str_printf(d.mount, sizeof(d.mount), "/root/%s", d.name))
-            return ask_bad(op, "disk", N_("the name is too long"));
+        TRY(ask_mount(op, i, &d));
         d.instance = i->id;
         TRY(store_disk_save(op->store, &d));
         i->data_disk[i->data_count++] = d.id;
@@ -352,7 +348,7 @@ static enum err new_end(struct op *op, struct instance *i)
     if (i->ends_at == UTIME_NEVER)
         return ask_bad(op, "by", N_("it has no end; give until"));
     i->ends_at += s * MS_PER_S;
-    return ERR_OK;
+    return i->ends_at <= ASK_END_MAX ? ERR_OK : ask_bad(op, "by", N_("a duration such as 4h"));
 }
 
 static enum err lease_extend(struct op *op, const struct instance *i)
@@ -393,15 +389,13 @@ static enum err grow_system(struct op *op, struct instance *i, int64_t mib)
 {
     struct disk d;
 
-    if (mib == i->shape.system_disk_mib)
-        return ERR_OK;
-    if (mib < i->shape.system_disk_mib)
-        return ask_bad(op, "system_disk", N_("a disk only grows"));
     TRY(store_disk_get(op->store, i->project, i->system_disk, &d));
+    if (mib == d.size_mib)
+        return ERR_OK;
+    TRY(ask_disk_grow(op, &d, true, "system_disk", mib));
     TRY(funds_disk_grow(op->store, op->now, d.id, mib, &op->why));
     d.size_mib = mib;
     TRY(store_disk_save(op->store, &d));
-    i->shape.system_disk_mib = mib;
     return store_node_bump(op->store, d.node);
 }
 

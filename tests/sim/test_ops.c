@@ -93,6 +93,62 @@ static void a_stopped_instance_takes_another_shape(void **state UNUSED)
     world_done(w);
 }
 
+static int64_t size_of_system_disk(struct world *w)
+{
+    AUTO_JSON json_t *list = get(w, "disk_list", NULL);
+    int64_t mib = 0;
+
+    assert_true(json_get_i64(json_array_get(json_object_get(list, "items"), 0), "size_mib", 0,
+                             &mib));
+    return mib;
+}
+
+static void a_disk_grows_only_as_far_as_its_node_and_wallet_go(void **state UNUSED)
+{
+    struct world *w = world_new();
+    char id[ID_SIZE];
+
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"a\"}", NULL);
+    world_pass(w, 10000);
+    call_ok(w, "instance_stop", NULL, "a");
+    world_pass(w, 15000);
+    call_not(w, "instance_resize", "{\"system_disk\":\"1000000TiB\"}", "a", ERR_VALIDATION);
+    call_not(w, "instance_resize", "{\"system_disk\":\"900000GiB\"}", "a", ERR_NO_SPACE);
+    AUTO_JSON json_t *list = get(w, "disk_list", NULL);
+    const char *text = NULL;
+    assert_true(json_get_str(json_array_get(json_object_get(list, "items"), 0), "id", NULL, &text));
+    assert_true(str_copy(id, sizeof(id), text));
+    call_ok(w, "disk_grow", "{\"size\":\"30GiB\"}", id);
+    call_not(w, "instance_resize", "{\"system_disk\":\"25GiB\"}", "a", ERR_VALIDATION);
+    assert_int_equal(size_of_system_disk(w), 30720);
+    call_ok(w, "instance_resize", "{\"system_disk\":\"31GiB\"}", "a");
+    assert_int_equal(size_of_system_disk(w), 31744);
+    world_done(w);
+}
+
+static void an_end_stays_a_time_that_can_be_written(void **state UNUSED)
+{
+    struct world *w = world_new();
+
+    call_ok(w, "instance_create",
+            "{\"gpu\":\"4090\",\"name\":\"a\",\"until\":\"9999-12-31T23:59:58Z\"}", NULL);
+    call_not(w, "instance_extend", "{\"by\":\"2s\"}", "a", ERR_VALIDATION);
+    call_ok(w, "instance_extend", "{\"by\":\"1s\"}", "a");
+    world_done(w);
+}
+
+static void two_disks_never_share_a_place(void **state UNUSED)
+{
+    struct world *w = world_new();
+
+    call_not(w, "instance_create",
+             "{\"gpu\":\"4090\",\"name\":\"a\",\"disk\":[\"x:1GiB\",\"data:1GiB\"]}", NULL,
+             ERR_VALIDATION);
+    call_ok(w, "instance_create",
+            "{\"gpu\":\"4090\",\"name\":\"a\",\"disk\":[\"data:1GiB\",\"x:1GiB\"]}", NULL);
+    world_done(w);
+}
+
 static void ports_are_published_and_closed(void **state UNUSED)
 {
     struct world *w = world_new();
@@ -316,6 +372,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_stopped_instance_warns_and_goes_after_fifteen_days),
     cmocka_unit_test(an_end_can_be_moved),
     cmocka_unit_test(a_stopped_instance_takes_another_shape),
+    cmocka_unit_test(a_disk_grows_only_as_far_as_its_node_and_wallet_go),
+    cmocka_unit_test(an_end_stays_a_time_that_can_be_written),
+    cmocka_unit_test(two_disks_never_share_a_place),
     cmocka_unit_test(ports_are_published_and_closed),
     cmocka_unit_test(a_moved_price_is_never_taken_silently),
     cmocka_unit_test(money_that_passes_the_gate_once_makes_one_instance),
