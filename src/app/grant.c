@@ -144,7 +144,8 @@ static enum err refuse_driver(struct op *op, const struct place_ask *ask,
     nodes_that_can(ask, c, &can);
     (void)refusef(&op->why, ERR_IMAGE_DRIVER, "need", "%s %s", cuda ? "CUDA" : "driver",
                   cuda ? ask->need_cuda : ask->need_driver);
-    refusal_setf(&op->why, "have", "%s %s", cuda ? "CUDA" : "driver", cuda ? n->cuda : n->driver);
+    const char *have = cuda ? n->cuda : n->driver;
+    refusal_setf(&op->why, "have", "%s %s", cuda ? "CUDA" : "driver", have[0] ? have : "none");
     refusal_set(&op->why, "fit", can.len ? strbuf_str(&can) : "suanli image ls");
     return ERR_IMAGE_DRIVER;
 }

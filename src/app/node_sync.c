@@ -247,12 +247,20 @@ static enum err take_disk(struct report *r, const json_t *o)
 static enum err take_image(struct report *r, const json_t *o)
 {
     struct node_image i = {.node = r->node.id, .bytes = get_i64(o, "bytes", 0)};
+    char driver[32], cuda[16];
 
     if (!json_get_text(o, "digest", i.digest, sizeof(i.digest)) || !i.digest[0] ||
         !json_get_text(o, "state", i.state, sizeof(i.state)))
         return protocol(r->op, "an image without digest or state");
     TAKE_TEXT(json_object_get(o, "error"), "code", i.error);
-    return store_node_image_save(r->op->store, &i);
+    TRY(store_node_image_save(r->op->store, &i));
+    /* What an image asks of the driver is known once some node has it. */
+    if (!json_object_get(o, "need_driver") && !json_object_get(o, "need_cuda"))
+        return ERR_OK;
+    if (!json_get_text(o, "need_driver", driver, sizeof(driver)) ||
+        !json_get_text(o, "need_cuda", cuda, sizeof(cuda)))
+        return protocol(r->op, "an image's needs");
+    return store_image_needs_set(r->op->store, i.digest, driver, cuda);
 }
 
 /* leases */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/vec.h"
 #include "domain/idle.h"
+#include "node/imageneed.h"
 #include "node/journal.h"
 #include "node/meter.h"
 #include "node/want.h"
@@ -88,6 +89,7 @@ struct image_row {
     enum rec_item state;
     bool fetching, importing;
     int64_t bytes;
+    struct image_need need; /* when ready */
     char staging[64]; /* folder the import reads; "" none */
     utime_t seen_at, failed_at, retry_at;
     uint32_t failures;

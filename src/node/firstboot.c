@@ -186,6 +186,14 @@ static void disk_json(struct agent *a, struct json_writer *w, struct id disk, co
     json_object_finish(w);
 }
 
+/* NULL: the image does not say. */
+static const char *framework_of(struct agent *a, const struct want_lease *w)
+{
+    const struct image_row *m = book_image(&a->book, w->image);
+
+    return m != NULL && m->need.framework[0] != '\0' ? m->need.framework : NULL;
+}
+
 static char *report_json(struct agent *a, const struct lease_row *l, const struct measured *m)
 {
     const struct want_lease *want = &l->want;
@@ -211,6 +219,7 @@ static char *report_json(struct agent *a, const struct lease_row *l, const struc
     json_array_finish(&w);
     json_str(&w, "driver", a->cards.driver[0] != '\0' ? a->cards.driver : NULL);
     json_str(&w, "cuda", a->cards.cuda[0] != '\0' ? a->cards.cuda : NULL);
+    json_str(&w, "framework", framework_of(a, want));
     json_measured(&w, "cpu_milli", m->cpu_milli);
     json_i64(&w, "paid_cpu_milli", want->cpu_milli);
     json_measured(&w, "memory_mib", m->memory_mib);
@@ -258,6 +267,8 @@ static void report_text(struct agent *a, struct lease_row *l, const struct measu
     if (a->cards.driver[0] != '\0')
         strbuf_addf(out, "  %s %s, CUDA %s\n", msg_tr(lang, "driver"), a->cards.driver,
                     a->cards.cuda);
+    if (framework_of(a, w) != NULL)
+        strbuf_addf(out, "  %s: %s\n", msg_tr(lang, "framework of the image"), framework_of(a, w));
     strbuf_addf(out, "  %s: %d.%03d", msg_tr(lang, "cores"), w->cpu_milli / 1000,
                 w->cpu_milli % 1000);
     if (m->cpu_milli >= 0)

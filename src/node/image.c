@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "node/disk.h"
+#include "node/imageneed.h"
 #include "node/loop.h"
 #include "node/mounts.h"
 #include "node/paths.h"
@@ -263,6 +264,23 @@ enum err image_import(const struct node_paths *p, const char *digest, const char
     return e;
 }
 
+/* What cannot be read is not known; the image can be used without it. */
+static void need_stat(const struct node_paths *p, const char *digest, struct priv_rep *rep)
+{
+    AUTO_FREE char *text = NULL;
+    AUTO_JSON json_t *config = NULL;
+    struct image_need need;
+    struct refusal ignored;
+
+    if (image_config(p, digest, &text, &ignored) != ERR_OK ||
+        json_parse(text, strlen(text), IMAGE_CONFIG_MAX, &config, &ignored) != ERR_OK)
+        return;
+    image_need_read(config, &need);
+    memcpy(rep->image.need_driver, need.driver, sizeof(rep->image.need_driver));
+    memcpy(rep->image.need_cuda, need.cuda, sizeof(rep->image.need_cuda));
+    memcpy(rep->image.framework, need.framework, sizeof(rep->image.framework));
+}
+
 void image_stat(const struct node_paths *p, const char *digest, struct priv_rep *rep)
 {
     char path[PATH_MAX];
@@ -273,6 +291,7 @@ void image_stat(const struct node_paths *p, const char *digest, struct priv_rep 
     if (image_ready(p, digest, &st)) {
         rep->image.state = IMAGE_READY;
         rep->image.bytes = st.st_size;
+        need_stat(p, digest, rep);
         return;
     }
     if (import_path(p, digest, path, NULL) != ERR_OK)

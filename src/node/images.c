@@ -248,6 +248,9 @@ static void image_look(struct agent *a, struct image_row *m)
         m->state = REC_ITEM_READY;
         m->failures = 0;
         m->importing = false;
+        memcpy(m->need.driver, rep.image.need_driver, sizeof(m->need.driver));
+        memcpy(m->need.cuda, rep.image.need_cuda, sizeof(m->need.cuda));
+        memcpy(m->need.framework, rep.image.framework, sizeof(m->need.framework));
         (void)refuse(&m->why, ERR_OK);
         break;
     case IMAGE_FAILED:

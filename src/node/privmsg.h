@@ -138,6 +138,7 @@ struct priv_rep {
             uint32_t state; /* enum image_state */
             int64_t bytes;
             uint32_t fail; /* enum err, detail in why */
+            char need_driver[32], need_cuda[16], framework[64]; /* imageneed.h; when ready */
         } image;
         struct {
             uint32_t state; /* enum disk_state */

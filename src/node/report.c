@@ -241,6 +241,10 @@ static void images_json(const struct agent *a, struct json_writer *w)
         json_str(w, "digest", m->want.digest);
         json_str(w, "state", word);
         json_i64(w, "bytes", m->bytes);
+        if (m->state == REC_ITEM_READY) {
+            json_str(w, "need_driver", m->need.driver);
+            json_str(w, "need_cuda", m->need.cuda);
+        }
         error_json(w, &m->why);
         json_object_finish(w);
     }

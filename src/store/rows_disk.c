@@ -104,6 +104,15 @@ enum err store_image_save(struct store *s, const struct image *i)
     return row_save(s, &image_row, i);
 }
 
+enum err store_image_needs_set(struct store *s, const char *digest, const char *driver,
+                               const char *cuda)
+{
+    return sql_run(s,
+                   "UPDATE image SET need_driver=?2, need_cuda=?3 "
+                   "WHERE digest=?1 AND (need_driver<>?2 OR need_cuda<>?3)",
+                   "ttt", digest, driver, cuda);
+}
+
 enum err store_image_remove(struct store *s, const char *name)
 {
     TRY(sql_run(s, "DELETE FROM image WHERE name=?", "t", name));

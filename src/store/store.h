@@ -302,6 +302,8 @@ struct node_image_list {
 enum err store_image_get(struct store *s, const char *name_or_digest, struct image *ret_i);
 enum err store_image_default(struct store *s, struct image *ret_i);
 enum err store_image_save(struct store *s, const struct image *i); /* by name */
+enum err store_image_needs_set(struct store *s, const char *digest, const char *driver,
+                               const char *cuda); /* every name of it */
 enum err store_image_remove(struct store *s, const char *name);
 enum err store_image_list(struct store *s, struct image_list *ret_l);
 enum err store_node_image_save(struct store *s, const struct node_image *i);

@@ -1,8 +1,9 @@
-/* Foreign bytes of the node: the control plane's answer, lines of the journal. */
+/* Foreign bytes of the node: the control plane's answer, the journal, an image's config. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "node/imageneed.h"
 #include "node/journal.h"
 #include "node/want.h"
 
@@ -23,6 +24,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         want_free(w);
     }
     json_decref(journal_line_parse(text, size));
+    AUTO_JSON json_t *config = NULL;
+    struct image_need need;
+    if (json_parse(text, size, 65536, &config, NULL) == ERR_OK) {
+        image_need_read(config, &need);
+        CHECK(strnlen(need.driver, sizeof(need.driver)) < sizeof(need.driver));
+        CHECK(strnlen(need.framework, sizeof(need.framework)) < sizeof(need.framework));
+    }
     free(text);
     return 0;
 }

@@ -168,7 +168,8 @@ static enum err call_image(int argc, char **argv, char *text, size_t size, struc
     }
     if (str_eq(verb, "image-stat")) {
         image_stat(&paths, argv[1], &rep);
-        str_printf(text, size, "state=%s bytes=%" PRId64, names[rep.image.state], rep.image.bytes);
+        str_printf(text, size, "state=%s bytes=%" PRId64 " driver=%s cuda=%s", names[rep.image.state],
+                   rep.image.bytes, rep.image.need_driver, rep.image.need_cuda);
         return ERR_OK;
     }
     if (str_eq(verb, "image-remove"))

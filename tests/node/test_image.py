@@ -144,6 +144,19 @@ def test_import_and_mount():
     drv(state, "image-mount", digest, L1, f"{rig.tmp}/m1", want="image_not_found")
 
 
+def test_needs():
+    """what an image asks of the driver is read from its environment and its labels"""
+    env = ["NVIDIA_REQUIRE_CUDA=brand=tesla,driver>=470,driver<471 cuda>=12.4", "NVIDIA_REQUIRE_X=driver>=535"]
+    for config, driver, cuda in (({"Env": env}, "535", "12.4"),
+                                 ({"Env": env, "Labels": {"suanli.need.cuda": "11.8"}}, "535", "11.8"),
+                                 ({"Env": env + ["NVIDIA_DISABLE_REQUIRE=1"]}, "", ""), ({"Env": ["A=b"]}, "", "")):
+        digest, name = layout(*good_layers(), config=config)
+        drv(state, "image-import", digest, name, want="ok")
+        r = drv(state, "image-stat", digest)
+        assert (r.driver, r.cuda) == (driver, cuda), r.line
+        drv(state, "image-remove", digest, want="ok")
+
+
 def test_plain_and_zstd_layers():
     """uncompressed and zstd layers are taken as well"""
     digest, name = layout(*good_layers(), compress=lambda l: l)

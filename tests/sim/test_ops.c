@@ -335,6 +335,33 @@ static void an_image_that_asks_too_much_names_the_driver(void **state UNUSED)
     world_done(w);
 }
 
+static void what_an_image_needs_is_learned_from_the_node_that_has_it(void **state UNUSED)
+{
+    struct world *w = world_new();
+    struct image i = {.created_at = WORLD_T0};
+    struct principal who = {.node = w->nodes[0].id};
+    struct world_reply r;
+    int64_t sent;
+
+    assert_true(str_copy(i.name, sizeof(i.name), "new") &&
+                str_copy(i.digest, sizeof(i.digest), "sha256:new"));
+    assert_int_equal(store_image_save(w->store, &i), ERR_OK);
+    AUTO_JSON json_t *report = simnode_report(&w->nodes[0], ++w->now_ms, 0, &sent);
+    json_object_set_new(report, "images",
+                        json_pack("[{s:s,s:s,s:i,s:s,s:s}]", "digest", "sha256:new", "state",
+                                  "ready", "bytes", 1, "need_driver", "", "need_cuda", "99.1"));
+    AUTO_FREE char *body = json_dumps(report, 0);
+    world_submit(w, &r, &who, "node_sync", body, "", NULL, NULL);
+    assert_true(world_batch(w));
+    assert_int_equal(r.code, ERR_OK);
+    world_reply_fini(&r);
+    assert_int_equal(store_image_get(w->store, "new", &i), ERR_OK);
+    assert_string_equal(i.need_cuda, "99.1");
+    call_not(w, "instance_create", "{\"gpu\":\"4090\",\"image\":\"new\"}", NULL, ERR_IMAGE_DRIVER);
+    call_ok(w, "instance_create", "{\"cpu\":1,\"memory\":\"1GiB\",\"image\":\"new\"}", NULL);
+    world_done(w);
+}
+
 static void every_command_leaves_an_audit_row(void **state UNUSED)
 {
     struct world *w = world_new();
@@ -383,6 +410,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_drained_node_takes_nothing_new_and_goes_when_empty),
     cmocka_unit_test(an_unknown_guest_is_shown_and_ended_only_on_demand),
     cmocka_unit_test(an_image_that_asks_too_much_names_the_driver),
+    cmocka_unit_test(what_an_image_needs_is_learned_from_the_node_that_has_it),
     cmocka_unit_test(every_command_leaves_an_audit_row),
     cmocka_unit_test(what_a_node_tells_of_idleness_reaches_the_feed),
 };
