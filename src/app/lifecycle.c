@@ -278,6 +278,20 @@ enum err life_release(struct op *op, struct instance *i, bool with_disks, enum e
     return i->lease.s[0] ? ERR_OK : instance_take_apart(op, i);
 }
 
+enum end_reason life_unpaid_reason(const struct lease *l)
+{
+    switch ((enum term_limit)l->limit) {
+    case TERM_BY_BUDGET:
+        return END_BUDGET;
+    case TERM_BY_FUNDS:
+        return END_BALANCE;
+    case TERM_FULL:
+    case TERM_BY_END:
+        return END_NODE_LOST;
+    }
+    return END_NODE_LOST;
+}
+
 /* nodes */
 
 static enum err lease_gap_open(struct op *op, const struct lease *l)

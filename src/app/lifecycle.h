@@ -45,6 +45,8 @@ enum err life_disk_ready(struct op *op, struct disk *d);
 enum err life_disk_erase(struct op *op, struct disk *d);
 enum err life_disk_erased(struct op *op, struct disk *d, const char *method, int64_t bytes,
                           int64_t ms);
+/* Why a lease ended at paid_until: the budget, the balance, or nobody could renew it in time. */
+enum end_reason life_unpaid_reason(const struct lease *l);
 
 enum err life_node_silent(struct op *op, struct node *n);
 /* It spoke again: gaps end here. Instances come back when it says that they run. */

@@ -420,9 +420,7 @@ static enum end_reason end_of(const json_t *o, const struct lease *l)
 
     if (!end_reason_find(get_str(o, "end"), &reason) || reason == END_NONE)
         reason = END_NODE_LOST;
-    if (reason == END_BALANCE && l->limit == (int32_t)TERM_BY_BUDGET)
-        reason = END_BUDGET;
-    return reason;
+    return reason == END_BALANCE ? life_unpaid_reason(l) : reason;
 }
 
 static enum err take_end(struct report *r, const json_t *o, struct lease *l)

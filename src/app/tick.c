@@ -68,23 +68,22 @@ static enum err lease_renew(struct op *op, struct lease *l)
 {
     struct funds_term term;
     utime_t was = l->paid_until;
+    int32_t limit = l->limit;
 
     TRY(funds_lease_renew(op->store, op->now, op->core->config.term_s, l->id, &term, &op->why));
     l->paid_until = term.paid_until;
     l->limit = (int32_t)term.limit;
-    if (l->paid_until == was)
+    if (l->paid_until == was && l->limit == limit)
         return ERR_OK;
-    TRY(store_lease_save(op->store, l));
-    return op->core->engine.driver->extend(&op->core->engine, l);
+    TRY(store_lease_save(op->store, l)); /* the limit says later why it ended */
+    return l->paid_until == was ? ERR_OK : op->core->engine.driver->extend(&op->core->engine, l);
 }
 
 /* Its node is heard and still has it though it should have ended by itself. */
 static enum err lease_overdue(struct op *op, const struct lease *l)
 {
     struct instance i;
-    enum end_reason reason = l->ends_at <= l->paid_until           ? END_REACHED
-                             : l->limit == (int32_t)TERM_BY_BUDGET ? END_BUDGET
-                                                                   : END_BALANCE;
+    enum end_reason reason = l->ends_at <= l->paid_until ? END_REACHED : life_unpaid_reason(l);
 
     TRY(store_instance_get_any(op->store, l->instance, &i));
     if (!str_eq(i.lease.s, l->id.s))
@@ -141,13 +140,15 @@ static enum err queue_why(struct op *op, struct id instance, const struct refusa
     return store_instance_save(op->store, &i);
 }
 
+/* What could not be had before its own end is not wanted any more. */
 static enum err queue_one(struct op *op, struct instance *i)
 {
     struct id id = i->id;
     enum err e;
 
     TRY(store_mark(op->store));
-    e = life_grant(op, i, INSTANCE_EV_PLACED);
+    e = i->ends_at <= op->now ? life_stop(op, i, END_REACHED)
+                              : life_grant(op, i, INSTANCE_EV_PLACED);
     if (e == ERR_OK)
         return store_mark_keep(op->store);
     TRY(store_mark_undo(op->store));

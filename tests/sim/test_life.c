@@ -196,7 +196,7 @@ static void a_cut_node_ends_its_guests_and_both_sides_agree_later(void **state U
     world_pass(w, 20000);
     assert_int_equal(world_state(w, "a"), INSTANCE_STOPPED);
     AUTO_JSON json_t *seen = get(w, "instance_get", "a");
-    assert_string_equal(text_of(seen, "reason"), "balance");
+    assert_string_equal(text_of(seen, "reason"), "node_lost"); /* the money was there */
     call_ok(w, "instance_start", "{\"for\":\"1h\"}", "a");
     world_pass(w, 20000);
     assert_int_equal(world_state(w, "a"), INSTANCE_RUNNING);
@@ -287,6 +287,23 @@ static void a_waiting_instance_starts_when_a_card_is_free(void **state UNUSED)
     call_ok(w, "instance_stop", NULL, "a");
     world_pass(w, 30000);
     assert_int_equal(world_state(w, "b"), INSTANCE_RUNNING);
+    world_done(w);
+}
+
+static void waiting_ends_with_the_end_that_was_asked_for(void **state UNUSED)
+{
+    struct world *w = world_new();
+
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"a\",\"count\":2}", NULL);
+    world_pass(w, 10000);
+    call_ok(w, "instance_create",
+            "{\"gpu\":\"4090\",\"name\":\"b\",\"queue\":true,\"for\":\"1m\"}", NULL);
+    world_pass(w, 50000);
+    assert_int_equal(world_state(w, "b"), INSTANCE_QUEUED);
+    world_pass(w, 20000);
+    assert_int_equal(world_state(w, "b"), INSTANCE_RELEASED);
+    AUTO_JSON json_t *seen = get(w, "instance_get", "b");
+    assert_string_equal(text_of(seen, "reason"), "end_reached");
     world_done(w);
 }
 
@@ -395,6 +412,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_seat_without_cards_starts_on_the_same_disk),
     cmocka_unit_test(a_data_disk_outlives_its_instance),
     cmocka_unit_test(a_waiting_instance_starts_when_a_card_is_free),
+    cmocka_unit_test(waiting_ends_with_the_end_that_was_asked_for),
     cmocka_unit_test(a_full_disk_of_the_store_changes_nothing),
     cmocka_unit_test(a_node_waits_until_something_new_is_wanted),
     cmocka_unit_test(a_report_of_an_overtaken_boot_does_not_deafen_us),
