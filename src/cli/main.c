@@ -317,7 +317,9 @@ int main(int argc, char **argv)
     client_fini();
     curl_global_cleanup();
     config_fini(&c.cfg);
-    if (fflush(stdout) != 0 && e == 0)
+    if ((fflush(stdout) != 0 || ferror(stdout)) && e == 0) {
+        (void)fprintf(stderr, "%s\n", tr("error: the output could not be written"));
         e = 1;
+    }
     return e;
 }
