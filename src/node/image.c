@@ -249,7 +249,9 @@ enum err image_import(const struct node_paths *p, const char *digest, const char
     TRY(import_path(p, digest, path, why));
     if (!paths_name_ok(staging_name))
         return refusef(why, ERR_VALIDATION, "field", "name");
-    if (image_ready(p, digest, &st))
+    /* Whole, but the last import may have died before it cleared its folder. */
+    bool ready = image_ready(p, digest, &st);
+    if (ready && access(path, F_OK) != 0)
         return ERR_OK;
     if (sodium_init() < 0 || (mkdir(path, 0700) != 0 && errno != EEXIST))
         return sys_fail(why, "import folder");
@@ -257,9 +259,9 @@ enum err image_import(const struct node_paths *p, const char *digest, const char
     if (folder < 0)
         return sys_fail(why, "import folder");
     if (flock(folder, LOCK_EX | LOCK_NB) != 0)
-        return refuse(why, ERR_BUSY);
+        return ready ? ERR_OK : refuse(why, ERR_BUSY);
     TRY(leftovers_remove(folder, why));
-    enum err e = import_in(p, digest, staging_name, path, folder, why);
+    enum err e = ready ? ERR_OK : import_in(p, digest, staging_name, path, folder, why);
     sys_remove_tree(AT_FDCWD, path);
     return e;
 }
@@ -341,6 +343,9 @@ enum err image_remove(const struct node_paths *p, const char *digest, struct ref
         return sys_fail(why, path);
     TRY(image_path(p, digest, "json", path, why));
     if (unlink(path) != 0 && errno != ENOENT)
+        return sys_fail(why, path);
+    TRY(import_path(p, digest, path, why));
+    if (access(path, F_OK) == 0 && !sys_remove_tree(AT_FDCWD, path))
         return sys_fail(why, path);
     return sys_dir_sync(p->images, why);
 }

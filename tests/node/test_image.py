@@ -146,9 +146,9 @@ def test_import_and_mount():
 
 def test_needs():
     """what an image asks of the driver is read from its environment and its labels"""
-    env = ["NVIDIA_REQUIRE_CUDA=brand=tesla,driver>=470,driver<471 cuda>=12.4", "NVIDIA_REQUIRE_X=driver>=535"]
-    for config, driver, cuda in (({"Env": env}, "535", "12.4"),
-                                 ({"Env": env, "Labels": {"suanli.need.cuda": "11.8"}}, "535", "11.8"),
+    env = ["NVIDIA_REQUIRE_CUDA=brand=tesla,driver>=470,driver<471 cuda>=12.4.1", "NVIDIA_REQUIRE_X=driver>=535.54"]
+    for config, driver, cuda in (({"Env": env}, "535.54", "12.4.1"),
+                                 ({"Env": env, "Labels": {"suanli.need.cuda": "11.8.0"}}, "535.54", "11.8.0"),
                                  ({"Env": env + ["NVIDIA_DISABLE_REQUIRE=1"]}, "", ""), ({"Env": ["A=b"]}, "", "")):
         digest, name = layout(*good_layers(), config=config)
         drv(state, "image-import", digest, name, want="ok")
