@@ -255,7 +255,9 @@ static void disk_decide(const struct rec_table *t, size_t i, struct rec_actions 
             push(a, REC_DISK_MAKE, i);
         break;
     case REC_DISK_GONE:
-        if (d->retry && (d->state == REC_DISK_READY || d->state == REC_DISK_BROKEN))
+        /* Erasing without an order of ours: whoever worked at it died; it is ordered again. */
+        if (d->retry && (d->state == REC_DISK_READY || d->state == REC_DISK_BROKEN ||
+                         d->state == REC_DISK_ERASING))
             push(a, REC_DISK_ERASE, i);
         break;
     }

@@ -71,7 +71,7 @@ struct rec_disk {
     enum rec_disk_state state;
     int64_t size_mib;
     enum err fail; /* of the last try to make it; ERR_OK: none */
-    bool retry;    /* no failure, or its back-off is over */
+    bool retry;    /* no order under way, and no failure or its back-off is over */
 };
 
 struct rec_image {

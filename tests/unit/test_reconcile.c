@@ -143,6 +143,7 @@ static void apply(struct world *w, const struct rec_action *x)
         assert_int_equal(w->t.disks[x->index].want, REC_DISK_GONE);
         assert_int_not_equal(w->t.disks[x->index].state, REC_DISK_ATTACHED);
         w->t.disks[x->index].state = REC_DISK_ERASING;
+        w->t.disks[x->index].retry = false;
     } else if (x->kind == REC_DISK_FORGET) {
         assert_int_equal(w->t.disks[x->index].state, REC_DISK_ERASED);
         w->t.disks[x->index].state = REC_DISK_NONE;
@@ -173,9 +174,16 @@ static void world_live(struct world *w, bool calm)
         if (l->phase == REC_ENDED)
             l->settled = true;
     }
-    for (size_t i = 0; i < DISKS; i++)
-        if (w->t.disks[i].state == REC_DISK_ERASING && draw(w, 2) == 0)
-            w->t.disks[i].state = REC_DISK_ERASED;
+    /* Only what was ordered goes on; who works at it may die with the disk half erased. */
+    for (size_t i = 0; i < DISKS; i++) {
+        struct rec_disk *d = &w->t.disks[i];
+
+        if (d->state != REC_DISK_ERASING || draw(w, 2) != 0)
+            continue;
+        if (!d->retry && (calm || draw(w, 4) != 0))
+            d->state = REC_DISK_ERASED;
+        d->retry = true;
+    }
     if (w->t.images[0].state == REC_ITEM_WORKING && draw(w, 2) == 0)
         w->t.images[0].state = REC_ITEM_READY;
 }
