@@ -22,26 +22,16 @@ static const char *const capabilities[] = {
     "CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_FOWNER",  "CAP_FSETID",           "CAP_KILL",
     "CAP_SETGID", "CAP_SETUID",       "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT",
     "CAP_SETFCAP"};
-static const char *const masked[] = {"/proc/acpi",
-                                     "/proc/asound",
-                                     "/proc/kcore",
-                                     "/proc/keys",
-                                     "/proc/key-users",
-                                     "/proc/kallsyms",
-                                     "/proc/latency_stats",
-                                     "/proc/timer_list",
-                                     "/proc/sched_debug",
-                                     "/proc/scsi",
-                                     "/proc/kmsg",
-                                     "/proc/modules",
-                                     "/sys/firmware",
-                                     "/sys/kernel",
-                                     "/sys/fs",
-                                     "/sys/module",
-                                     "/sys/devices/virtual/powercap",
-                                     "/sys/devices/virtual/dmi",
-                                     "/sys/power"};
-static const char *const read_only[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
+static const char *const masked[] = {
+    "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/kallsyms",
+    "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug", "/proc/scsi", "/proc/kmsg",
+    "/proc/modules",
+    /* whose disks this machine holds, and how busy they are */
+    "/proc/partitions", "/proc/diskstats", "/proc/fs", "/proc/swaps", "/sys/block",
+    "/sys/class/block", "/sys/class/bdi", "/sys/dev/block", "/sys/devices/virtual/bdi",
+    "/sys/devices/virtual/block", "/sys/firmware", "/sys/kernel", "/sys/fs", "/sys/module",
+    "/sys/devices/virtual/powercap", "/sys/devices/virtual/dmi", "/sys/power"};
+static const char *const read_only[] = {"/proc/bus", "/proc/irq", "/proc/sys",
                                         "/proc/sysrq-trigger"};
 
 static void strings_write(struct json_writer *w, const char *key, const char *const *list,

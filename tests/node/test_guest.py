@@ -346,6 +346,8 @@ def test_nothing_foreign_visible():
     assert sorted(g.ssh("ls /sys/class/net").split()) == ["eth0", "lo"]
     assert g.ssh("dmesg", check=False)[0] != 0
     assert g.ssh("ls /sys/fs /sys/kernel /sys/firmware /sys/module 2>&1 | grep -v ':$' | grep .", check=False)[0] != 0
+    assert g.ssh("cat /proc/partitions /proc/diskstats /proc/swaps; for d in /proc/fs /sys/block /sys/class/block "
+                 "/sys/class/bdi /sys/dev/block /sys/devices/virtual/block; do ls -A $d; done") == "", "others' disks are seen"
     status = g.ssh("cat /proc/self/status")
     assert re.search(r"NoNewPrivs:\s+1\n", status) and re.search(r"Seccomp:\s+2\n", status)
     caps = int(re.search(r"CapBnd:\s+(\w+)", status).group(1), 16)
