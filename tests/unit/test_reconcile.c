@@ -342,7 +342,25 @@ static void test_the_signal_comes_a_grace_before_the_nearer_end(void **state)
     assert_true(hard == UTIME_NEVER && soft == UTIME_NEVER);
 }
 
+static void test_a_disk_whose_eraser_died_is_erased_again(void **state)
+{
+    struct world w;
+    struct rec_actions a;
+
+    (void)state;
+    world_init(&w, 1);
+    w.t.disks[0].want = REC_DISK_GONE;
+    w.t.disks[0].state = REC_DISK_ERASING;
+    w.t.disks[0].retry = false; /* ordered, under way */
+    reconcile_decide(&w.t, w.now, &a);
+    assert_int_equal(kinds(&a, REC_DISK_ERASE), 0);
+    w.t.disks[0].retry = true;
+    reconcile_decide(&w.t, w.now, &a);
+    assert_int_equal(kinds(&a, REC_DISK_ERASE), 1);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_disk_whose_eraser_died_is_erased_again),
     cmocka_unit_test(test_random_wishes_keep_the_laws_and_settle),
     cmocka_unit_test(test_a_guest_waits_for_its_disk_and_image),
     cmocka_unit_test(test_a_failed_image_ends_the_lease_before_it_ran),
