@@ -199,6 +199,8 @@ enum err funds_disk_grow(struct store *s, utime_t now, struct id disk, int64_t s
                          struct refusal *why);
 /* The delete was asked for (or its instance failed before it ever ran): free from here on. */
 enum err funds_disk_close(struct store *s, utime_t now, struct id disk);
+/* Its instance is released: from here on a data disk is detached, whatever its lease still does. */
+enum err funds_disk_detach(struct store *s, utime_t now, struct id disk);
 /* Time of a node's disks up to to_ms. heard: the node proved to be there all that time: charged;
  * else (it came back after a silence) that time is free. Call at each sync. */
 enum err funds_node_time(struct store *s, utime_t now, struct id node, utime_t to_ms, bool heard);

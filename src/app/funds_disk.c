@@ -123,6 +123,30 @@ enum err funds_disk_close(struct store *s, utime_t now, struct id disk)
     return leased ? ERR_OK : funds_post_free(&b, &why);
 }
 
+enum err funds_disk_detach(struct store *s, utime_t now, struct id disk)
+{
+    struct fund_lease l;
+    struct refusal why;
+    struct fund_disk d;
+    struct books b;
+    bool leased;
+
+    enum err e = money_disk_get(s, disk, &d);
+    if (e == ERR_NOT_FOUND)
+        return ERR_OK; /* its time has not begun */
+    TRY(e);
+    if (d.closed || d.meter != METER_DISK)
+        return ERR_OK;
+    TRY(books_open(s, now, d.project, &b, &why));
+    TRY(disk_lease(s, &d, &l, &leased));
+    TRY(advance_now(&b, leased ? &l : NULL, &d, &why));
+    d.meter = METER_DISK_DETACHED;
+    d.cursor_s = MAX(d.cursor_s, b.now_s);
+    d.started_s = d.cursor_s;
+    d.lease = (struct id){0};
+    return money_disk_save(s, &d);
+}
+
 enum err funds_node_time(struct store *s, utime_t now, struct id node, utime_t to_ms, bool heard)
 {
     struct fund_disk_list disks = {0};

@@ -88,6 +88,23 @@ enum err life_disk_erase(struct op *op, struct disk *d)
     return ERR_OK;
 }
 
+/* From the accepted release on: what will be erased costs nothing, what is kept is detached. */
+static enum err instance_disks_released(struct op *op, struct id instance)
+{
+    struct disk_list disks = {0};
+    enum err e = store_disk_list_instance(op->store, instance, &disks);
+
+    for (size_t n = 0; e == ERR_OK && n < disks.len; n++) {
+        const struct disk *d = &disks.at[n];
+        bool goes = d->kind == DISK_SYSTEM || (d->kept_until && d->kept_until <= op->now);
+
+        e = goes ? funds_disk_close(op->store, op->now, d->id)
+                 : funds_disk_detach(op->store, op->now, d->id);
+    }
+    vec_fini(&disks);
+    return e;
+}
+
 /* All that was to be erased with the instance is gone. */
 static enum err instance_disks_gone(struct op *op, struct id instance, bool *ret_gone)
 {
@@ -194,6 +211,8 @@ static enum err instance_lease_over(struct op *op, struct instance *i, const str
     }
     if (!failed && l->reason == END_REACHED && i->then == END_ACTION_RELEASE)
         ev = INSTANCE_EV_RELEASE;
+    if (ev == INSTANCE_EV_RELEASE)
+        TRY(instance_disks_released(op, i->id));
     return instance_move(op, i, ev);
 }
 
@@ -274,6 +293,7 @@ enum err life_release(struct op *op, struct instance *i, bool with_disks, enum e
     }
     i->reason = reason;
     TRY(lease_stop(op, i, reason));
+    TRY(instance_disks_released(op, i->id));
     TRY(instance_move(op, i, INSTANCE_EV_RELEASE));
     return i->lease.s[0] ? ERR_OK : instance_take_apart(op, i);
 }

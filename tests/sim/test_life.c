@@ -275,6 +275,26 @@ static void a_data_disk_outlives_its_instance(void **state UNUSED)
     world_done(w);
 }
 
+static void a_release_ends_the_price_of_its_disks_at_once(void **state UNUSED)
+{
+    struct world *w = world_new();
+
+    world_topup(w, "10000");
+    world_price(w, "disk", "100", "GiB-day");
+    world_price(w, "disk.detached", "0", "GiB-day");
+    w->now_ms += 2000;
+    call_ok(w, "instance_create",
+            "{\"gpu\":\"4090\",\"name\":\"a\",\"disk\":[\"d1:10GiB\"]}", NULL);
+    world_pass(w, 10000);
+    call_ok(w, "instance_release", NULL, "a");
+    AUTO_JSON json_t *at_once = get(w, "instance_get", "a");
+    world_pass(w, 40000);
+    assert_int_equal(world_state(w, "a"), INSTANCE_RELEASED);
+    AUTO_JSON json_t *later = get(w, "instance_get", "a");
+    assert_string_equal(amount_of(later, "spent"), amount_of(at_once, "spent"));
+    world_done(w);
+}
+
 static void a_waiting_instance_starts_when_a_card_is_free(void **state UNUSED)
 {
     struct world *w = world_new();
@@ -411,6 +431,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_wall_clock_step_stops_new_starts_only),
     cmocka_unit_test(a_seat_without_cards_starts_on_the_same_disk),
     cmocka_unit_test(a_data_disk_outlives_its_instance),
+    cmocka_unit_test(a_release_ends_the_price_of_its_disks_at_once),
     cmocka_unit_test(a_waiting_instance_starts_when_a_card_is_free),
     cmocka_unit_test(waiting_ends_with_the_end_that_was_asked_for),
     cmocka_unit_test(a_full_disk_of_the_store_changes_nothing),
