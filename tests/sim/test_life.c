@@ -283,8 +283,8 @@ static void a_release_ends_the_price_of_its_disks_at_once(void **state UNUSED)
     world_price(w, "disk", "100", "GiB-day");
     world_price(w, "disk.detached", "0", "GiB-day");
     w->now_ms += 2000;
-    call_ok(w, "instance_create",
-            "{\"gpu\":\"4090\",\"name\":\"a\",\"disk\":[\"d1:10GiB\"]}", NULL);
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"a\",\"disk\":[\"d1:10GiB\"]}",
+            NULL);
     world_pass(w, 10000);
     call_ok(w, "instance_release", NULL, "a");
     AUTO_JSON json_t *at_once = get(w, "instance_get", "a");
@@ -316,8 +316,8 @@ static void waiting_ends_with_the_end_that_was_asked_for(void **state UNUSED)
 
     call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"a\",\"count\":2}", NULL);
     world_pass(w, 10000);
-    call_ok(w, "instance_create",
-            "{\"gpu\":\"4090\",\"name\":\"b\",\"queue\":true,\"for\":\"1m\"}", NULL);
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"b\",\"queue\":true,\"for\":\"1m\"}",
+            NULL);
     world_pass(w, 50000);
     assert_int_equal(world_state(w, "b"), INSTANCE_QUEUED);
     world_pass(w, 20000);
