@@ -34,6 +34,16 @@ static enum err disk_state(struct op *op, const struct disk *d, const char *stat
     return ERR_STATE;
 }
 
+/* Not the disk is in the way but the state of the instance. */
+static enum err instance_busy(struct op *op, const struct instance *i, const char *action)
+{
+    (void)refusef(&op->why, ERR_STATE, "name", "%s", i->name);
+    refusal_set(&op->why, "state", instance_state_name(i->state));
+    refusal_set(&op->why, "action", action);
+    refusal_set(&op->why, "actions", i->state == INSTANCE_RUNNING ? "stop" : "-");
+    return ERR_STATE;
+}
+
 enum err op_disk_list(struct op *op)
 {
     struct disk_list list = {0};
@@ -213,7 +223,7 @@ enum err op_disk_attach(struct op *op)
         return ERR_DISK_IN_USE;
     }
     if (i.state != INSTANCE_STOPPED)
-        return disk_state(op, &d, instance_state_name(i.state), "disk attach");
+        return instance_busy(op, &i, "disk attach");
     if (i.data_count == INSTANCE_DISKS_MAX)
         return ask_bad(op, "disk", N_("too many disks"));
     if (!str_eq(d.node.s, i.node.s))
@@ -236,7 +246,7 @@ enum err op_disk_detach(struct op *op)
         return disk_state(op, &d, "system", "disk detach");
     TRY(store_instance_get(op->store, d.project, d.instance, &i));
     if (i.state != INSTANCE_STOPPED)
-        return disk_state(op, &d, instance_state_name(i.state), "disk detach");
+        return instance_busy(op, &i, "disk detach");
     d.instance = (struct id){""};
     d.mount[0] = 0;
     TRY(store_disk_save(op->store, &d));
