@@ -136,16 +136,19 @@ static bool card_as_paid(const struct want_lease *w, const struct gpu_card *c)
            c->memory_mib * 100 >= w->gpu_memory_mib * CARD_MEMORY_PCT;
 }
 
+/* A size of 0 was not read yet (the helper may just be coming back): that is no mismatch. */
+static bool disk_as_paid(const struct disk_row *d)
+{
+    return d == NULL || d->size_mib == 0 || d->size_mib >= d->want.size_mib;
+}
+
 static bool disks_as_paid(struct agent *a, const struct lease_row *l)
 {
     const struct want_lease *w = &l->want;
-    const struct disk_row *d = book_disk(&a->book, w->system_disk);
-    bool ok = d == NULL || d->size_mib >= d->want.size_mib;
+    bool ok = disk_as_paid(book_disk(&a->book, w->system_disk));
 
-    for (uint32_t i = 0; i < w->data_count; i++) {
-        d = book_disk(&a->book, w->data[i].disk);
-        ok = ok && (d == NULL || d->size_mib >= d->want.size_mib);
-    }
+    for (uint32_t i = 0; i < w->data_count; i++)
+        ok = ok && disk_as_paid(book_disk(&a->book, w->data[i].disk));
     return ok;
 }
 
