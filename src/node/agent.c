@@ -133,6 +133,22 @@ static void link_step(struct agent *a)
     free(x.body);
 }
 
+/* Evidence or output that was not offered yet. A request that carries it is not to be held: the
+ * next piece would cut it before its answer, and nothing would ever be acknowledged. */
+static bool request_news(struct agent *a)
+{
+    size_t n = a->book.slices.len;
+    int64_t first = n > 0 ? a->book.slices.at[0].seq : 0;
+    int64_t last = n > 0 ? a->book.slices.at[n - 1].seq : 0;
+    bool news = n > 0 && (first != a->offered_first || last != a->offered_last);
+
+    a->offered_first = first;
+    a->offered_last = last;
+    for (size_t i = 0; i < a->book.leases.len; i++)
+        news = news || a->book.leases.at[i]->log_data != NULL;
+    return news;
+}
+
 static void request_send(struct agent *a, utime_t now)
 {
     struct refusal why;
@@ -140,7 +156,7 @@ static void request_send(struct agent *a, utime_t now)
     if (agent_hello(a, &why) != ERR_OK)
         return;
     /* With work at hand the first answer matters more than a held line. */
-    int64_t wait = a->connected ? AGENT_WAIT_MS : 0;
+    int64_t wait = a->connected && !request_news(a) ? AGENT_WAIT_MS : 0;
     VEC_FOREACH (l, &a->book.leases) {
         (*l)->sent_clean = (*l)->phase == REC_ENDED && (*l)->cleaned;
         (*l)->log_sent = (*l)->log_data != NULL;

@@ -72,6 +72,7 @@ struct agent {
     int last_status; /* of the last failure */
     utime_t retry_at;
     char sent_slices_boot[BOOT_ID_SIZE];
+    int64_t offered_first, offered_last; /* seq of the slices at hand at the last request */
     bool connected;
     int signals; /* owned: signalfd */
     bool leave;

@@ -487,6 +487,12 @@ def output_is_pumped_when_wanted(r):
     r.do("log hello-from-the-guest")
     lease = r.rent(want_logs=True)
     r.wait("log", lambda: r.control.logs.get(lease) == "hello-from-the-guest")
+    text = "hello-from-the-guest"
+    for more in ("-and-more", "-and-on", "-and-on-it-goes"):  # while nothing new is wanted of the node
+        text += more
+        r.do("log " + text)
+        r.wait("the log goes on", lambda: r.control.logs.get(lease) == more, 6)
+    r.wait("evidence is acknowledged", lambda: len(r.control.last["slices"]) < 3, 6)
     r.stop(lease)
     r.settled(lease)
 
