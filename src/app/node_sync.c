@@ -203,7 +203,7 @@ static enum err take_node(struct report *r)
 static enum err disk_warning(struct report *r, const struct disk *d, int64_t was_used)
 {
     for (int pct = 95; pct >= 80; pct -= 15) {
-        int64_t mark = d->size_mib / 100 * pct;
+        int64_t mark = d->size_mib * pct / 100;
 
         if (d->used_mib < mark || was_used >= mark || !mark)
             continue;

@@ -362,6 +362,45 @@ static void what_an_image_needs_is_learned_from_the_node_that_has_it(void **stat
     world_done(w);
 }
 
+/* The node says that each disk of it holds so much. */
+static void disks_tell(struct world *w, int used_mib)
+{
+    struct principal who = {.node = w->nodes[0].id};
+    struct world_reply r;
+    json_t *disk;
+    int64_t sent;
+    size_t i;
+    AUTO_JSON json_t *report = simnode_report(&w->nodes[0], ++w->now_ms, 0, &sent);
+
+    json_array_foreach(json_object_get(report, "disks"), i, disk)
+    {
+        json_object_set_new(disk, "used_mib", json_integer(used_mib));
+    }
+    AUTO_FREE char *body = json_dumps(report, 0);
+    world_submit(w, &r, &who, "node_sync", body, "", NULL, NULL);
+    assert_true(world_batch(w));
+    assert_int_equal(r.code, ERR_OK);
+    world_reply_fini(&r);
+}
+
+static void a_disk_warns_at_80_and_95_percent_each_once(void **state UNUSED)
+{
+    struct world *w = world_new();
+
+    call_ok(w, "instance_create", "{\"cpu\":1,\"memory\":\"1GiB\",\"system_disk\":\"256MiB\"}",
+            NULL);
+    world_pass(w, 10000);
+    disks_tell(w, 203); /* 80 % of 256 is 204.8 */
+    assert_int_equal(events_of(w, "disk.warning"), 0);
+    disks_tell(w, 205);
+    disks_tell(w, 242);
+    assert_int_equal(events_of(w, "disk.warning"), 1);
+    disks_tell(w, 244);
+    disks_tell(w, 250);
+    assert_int_equal(events_of(w, "disk.warning"), 2);
+    world_done(w);
+}
+
 static void every_command_leaves_an_audit_row(void **state UNUSED)
 {
     struct world *w = world_new();
@@ -411,6 +450,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(an_unknown_guest_is_shown_and_ended_only_on_demand),
     cmocka_unit_test(an_image_that_asks_too_much_names_the_driver),
     cmocka_unit_test(what_an_image_needs_is_learned_from_the_node_that_has_it),
+    cmocka_unit_test(a_disk_warns_at_80_and_95_percent_each_once),
     cmocka_unit_test(every_command_leaves_an_audit_row),
     cmocka_unit_test(what_a_node_tells_of_idleness_reaches_the_feed),
 };
