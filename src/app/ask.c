@@ -297,6 +297,26 @@ enum err ask_price(struct op *op, int64_t *ret_u, bool *ret_given)
     return ERR_OK;
 }
 
+/* Nothing starts from an image without a digest: why it has none yet. */
+static enum err image_waits(struct op *op, const struct image *i)
+{
+    struct node_image_list list = {0};
+    char error[sizeof(list.at[0].error)] = "";
+    enum err e = store_node_image_list(op->store, i->digest, &list);
+
+    for (size_t k = 0; k < list.len && !error[0]; k++)
+        if (str_eq(list.at[k].state, "failed"))
+            (void)str_copy(error, sizeof(error), list.at[k].error);
+    vec_fini(&list);
+    TRY(e);
+    if (error[0])
+        return refusef(&op->why, ERR_IMAGE_PULL, "why", "%s, %s: %s", i->name, i->source, error);
+    return refusef(&op->why, ERR_UNAVAILABLE, "why",
+                   op->lang == LANG_ZH ? "镜像 %s 正在首次拉取"
+                                       : "image %s is being fetched for the first time",
+                   i->name);
+}
+
 enum err ask_image(struct op *op, struct image *ret_i)
 {
     const char *name = arg(op, "image");
@@ -306,9 +326,6 @@ enum err ask_image(struct op *op, struct image *ret_i)
     if (e == ERR_NOT_FOUND)
         return refusef(&op->why, ERR_IMAGE_NOT_FOUND, "name", "%s", name ? name : "(default)");
     if (e == ERR_OK && image_is_ref(ret_i->digest))
-        return refusef(&op->why, ERR_UNAVAILABLE, "why",
-                       op->lang == LANG_ZH ? "镜像 %s 正在首次拉取"
-                                           : "image %s is being fetched for the first time",
-                       ret_i->name);
+        return image_waits(op, ret_i);
     return e;
 }

@@ -335,6 +335,20 @@ static void an_image_that_asks_too_much_names_the_driver(void **state UNUSED)
     world_done(w);
 }
 
+static void an_image_that_could_not_be_fetched_says_so(void **state UNUSED)
+{
+    struct world *w = world_new();
+    struct image i = {.created_at = WORLD_T0, .name = "x", .source = "oci:/x:y", .digest = "ref:1"};
+    struct node_image n = {
+        .node = w->nodes[0].id, .digest = "ref:1", .state = "failed", .error = "image_not_found"};
+
+    assert_int_equal(store_image_save(w->store, &i), ERR_OK);
+    call_not(w, "instance_create", "{\"gpu\":\"4090\",\"image\":\"x\"}", NULL, ERR_UNAVAILABLE);
+    assert_int_equal(store_node_image_save(w->store, &n), ERR_OK);
+    call_not(w, "instance_create", "{\"gpu\":\"4090\",\"image\":\"x\"}", NULL, ERR_IMAGE_PULL);
+    world_done(w);
+}
+
 static void what_an_image_needs_is_learned_from_the_node_that_has_it(void **state UNUSED)
 {
     struct world *w = world_new();
@@ -449,6 +463,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_drained_node_takes_nothing_new_and_goes_when_empty),
     cmocka_unit_test(an_unknown_guest_is_shown_and_ended_only_on_demand),
     cmocka_unit_test(an_image_that_asks_too_much_names_the_driver),
+    cmocka_unit_test(an_image_that_could_not_be_fetched_says_so),
     cmocka_unit_test(what_an_image_needs_is_learned_from_the_node_that_has_it),
     cmocka_unit_test(a_disk_warns_at_80_and_95_percent_each_once),
     cmocka_unit_test(every_command_leaves_an_audit_row),
