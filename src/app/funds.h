@@ -153,10 +153,11 @@ enum err funds_lease_ready(struct store *s, struct id lease, utime_t ready_ms);
 enum err funds_lease_stop(struct store *s, struct id lease, utime_t stop_ms);
 /* The lease is over (the node said so, or it is given up): takes evidence that is still parked,
  * posts all, releases the hold. Disks go on at the stopped price (system; only when it ever ran)
- * and the detached price (data) from end_ms on. Once; again is harmless. Never ran: costs exactly
- * 0. */
+ * and the detached price (data) from end_ms on; by_platform (node lost, stopped by an operator):
+ * for nothing, until it starts again or they are detached. Once; again is harmless. Never ran:
+ * costs exactly 0. */
 enum err funds_lease_settle(struct store *s, utime_t now, struct id lease, utime_t end_ms,
-                            struct refusal *why);
+                            bool by_platform, struct refusal *why);
 
 /* One slice of docs/node-protocol.md. t0/t1 are boot-clock ms. */
 struct funds_slice {

@@ -135,7 +135,9 @@ enum err funds_disk_detach(struct store *s, utime_t now, struct id disk)
     if (e == ERR_NOT_FOUND)
         return ERR_OK; /* its time has not begun */
     TRY(e);
-    if (d.closed || d.meter != METER_DISK)
+    /* The platform stopped its instance: a data disk of no lease is free for no other reason. */
+    bool spared = d.meter == MONEY_FREE && d.kind == DISK_DATA && !d.lease.s[0];
+    if (d.closed || (d.meter != METER_DISK && !spared))
         return ERR_OK;
     TRY(books_open(s, now, d.project, &b, &why));
     TRY(disk_lease(s, &d, &l, &leased));

@@ -394,7 +394,7 @@ enum err funds_lease_stop(struct store *s, struct id lease, utime_t stop_ms)
 
 /* The lease is over for its disks: rated to the end, then at the price of their new state. */
 static enum err disk_leave(const struct books *b, const struct fund_lease *l, struct fund_disk *d,
-                           int64_t end_s, struct refusal *why)
+                           int64_t end_s, bool by_platform, struct refusal *why)
 {
     bool ran = l->ready_ms != 0;
 
@@ -403,7 +403,9 @@ static enum err disk_leave(const struct books *b, const struct fund_lease *l, st
     if (!d->closed) {
         int64_t at = MAX(d->cursor_s, end_s);
 
-        if (ran)
+        if (ran && by_platform)
+            d->meter = MONEY_FREE;
+        else if (ran)
             d->meter = d->kind == DISK_SYSTEM ? METER_DISK_STOPPED : METER_DISK_DETACHED;
         else if (d->kind == DISK_SYSTEM)
             d->meter = d->before;
@@ -417,7 +419,7 @@ static enum err disk_leave(const struct books *b, const struct fund_lease *l, st
 }
 
 enum err funds_lease_settle(struct store *s, utime_t now, struct id lease, utime_t end_ms,
-                            struct refusal *why)
+                            bool by_platform, struct refusal *why)
 {
     struct slice_list parked = {0};
     struct fund_disk_list disks = {0};
@@ -437,7 +439,7 @@ enum err funds_lease_settle(struct store *s, utime_t now, struct id lease, utime
     if (e == ERR_OK)
         e = money_disk_of_lease(s, lease, &disks);
     for (size_t i = 0; i < disks.len && e == ERR_OK; i++)
-        e = disk_leave(&b, &l, &disks.at[i], end_ms / MS_PER_S, why);
+        e = disk_leave(&b, &l, &disks.at[i], end_ms / MS_PER_S, by_platform, why);
     if (e == ERR_OK)
         e = lease_move(&b, &l, 0, 0, why);
     l.settled = true;

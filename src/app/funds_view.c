@@ -261,7 +261,7 @@ static enum err expire_holds(struct store *s, utime_t now, struct refusal *why)
         int64_t until_s = leases.at[i].paid_until_s;
 
         if (now / MS_PER_S >= until_s + FUNDS_HOLD_KEEP_S)
-            e = funds_lease_settle(s, now, leases.at[i].lease, until_s * MS_PER_S, why);
+            e = funds_lease_settle(s, now, leases.at[i].lease, until_s * MS_PER_S, true, why);
     }
     vec_fini(&leases);
     return e;

@@ -188,7 +188,8 @@ static enum err lease_money(struct op *op, const struct lease *l, unsigned fx)
     if (fx & LEASE_FX_STOP)
         TRY(funds_lease_stop(op->store, l->id, l->stop_at));
     if (fx & LEASE_FX_SETTLE)
-        TRY(funds_lease_settle(op->store, op->now, l->id, l->ended_at, &op->why));
+        TRY(funds_lease_settle(op->store, op->now, l->id, l->ended_at, lease_by_platform(l->reason),
+                               &op->why));
     return ERR_OK;
 }
 

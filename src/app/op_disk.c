@@ -250,6 +250,7 @@ enum err op_disk_detach(struct op *op)
     d.instance = (struct id){""};
     d.mount[0] = 0;
     TRY(store_disk_save(op->store, &d));
+    TRY(funds_disk_detach(op->store, op->now, d.id));
     return view_disk(op, NULL, &d);
 }
 

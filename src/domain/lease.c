@@ -20,6 +20,11 @@ int64_t lease_grace_ms(const struct lease *l)
     return MIN(l->grace_ms, MAX(end - l->granted_at, (utime_t)0) / 4);
 }
 
+bool lease_by_platform(enum end_reason r)
+{
+    return r == END_NODE_LOST || r == END_OPERATOR || r == END_RECLAIMED;
+}
+
 const char *lease_state_name(enum lease_state s)
 {
     CHECK((size_t)s < LEASE_STATE_COUNT);

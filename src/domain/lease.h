@@ -41,6 +41,8 @@ const char *lease_want(const struct lease *l);
 /* How long before the hard end the stop signal goes out: the lease's grace, but never more than a
  * quarter of all the time it has, so that a rental of seconds is not signalled before it runs. */
 int64_t lease_grace_ms(const struct lease *l);
+/* Not the renter's doing: what was stopped so costs nothing (money.md 1.8). */
+bool lease_by_platform(enum end_reason r);
 const char *lease_state_name(enum lease_state s);
 /* Its invariants; ERR_CORRUPT with what and why. */
 enum err lease_check(const struct lease *l, struct refusal *why);

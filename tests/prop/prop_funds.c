@@ -96,7 +96,8 @@ static bool one_delivery(struct tape *t, const struct evidence *e, bool in_order
     TAPE_MUST(t, a.ack_seq == (int64_t)e->n);
     if (!books_hold(t, e->end_ms + 60000))
         return false;
-    TAPE_MUST(t, funds_lease_settle(base, e->end_ms + 60000, l.lease, e->end_ms, &why) == ERR_OK);
+    TAPE_MUST(t, funds_lease_settle(base, e->end_ms + 60000, l.lease, e->end_ms, false, &why) ==
+                     ERR_OK);
     if (!books_hold(t, e->end_ms + 60000))
         return false;
     TAPE_MUST(t, funds_spent(base, l.instance, ret_u) == ERR_OK);
@@ -259,7 +260,7 @@ static enum err step_seat(struct tape *t, struct world *w, struct seat *s)
         return ERR_OK;
     case 7:
         TRY(funds_lease_settle(base, w->now, id_of(s->lease), w->now - tape_range(t, 0, 2000),
-                               &why));
+                               false, &why));
         s->open = false;
         return ERR_OK;
     }

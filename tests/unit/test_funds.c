@@ -26,7 +26,7 @@ static void settle(struct store *s, utime_t now, const char *lease, utime_t end)
 {
     struct refusal why = {0};
 
-    ok(funds_lease_settle(s, now, id_of(lease), end, &why));
+    ok(funds_lease_settle(s, now, id_of(lease), end, false, &why));
     check_books(s, now);
 }
 
@@ -461,6 +461,40 @@ static void test_disk_states(void **state)
                      100 * INT64_C(10000) * 20480 / DISK_D + 110 * INT64_C(5000) * 20480 / DISK_D);
 }
 
+static void test_what_the_platform_stopped_costs_nothing(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(100000000);
+    struct funds_lease l = lease_ask("lea_a", "ins_a", 1);
+    struct funds_disk data = {id_of("dsk_data"), DISK_DATA, 102400};
+    struct id node = id_of("nod_one");
+    struct refusal why = {0};
+    int64_t system_u, data_u;
+
+    ok(funds_disk_open(s, l.project, l.instance, node, &data, T0));
+    ok(funds_node_time(s, T0 + 1000 * S, node, T0 + 1000 * S, true));
+    l.disks[1] = data;
+    l.disk_count = 2;
+    open_lease(s, T0 + 1000 * S, &l);
+    ok(funds_lease_ready(s, l.lease, T0 + 1010 * S));
+    run_for(s, "lea_a", 1, 1010000, 1110000);
+    ok(funds_lease_settle(s, T0 + 1110 * S, l.lease, T0 + 1110 * S, true, &why));
+    ok(funds_node_time(s, T0 + 9110 * S, node, T0 + 9110 * S, true));
+    check_books(s, T0 + 9110 * S);
+    ok(funds_spent_disk(s, data.id, &data_u));
+    assert_int_equal(data_u, 1010 * INT64_C(7000) * 102400 / DISK_D +
+                                 100 * INT64_C(10000) * 102400 / DISK_D);
+    ok(funds_spent_disk(s, l.disks[0].id, &system_u));
+    assert_int_equal(system_u, 100 * INT64_C(10000) * 20480 / DISK_D);
+    /* kept on its own, the data disk has its price again */
+    ok(funds_disk_detach(s, T0 + 9110 * S, data.id));
+    ok(funds_node_time(s, T0 + 9210 * S, node, T0 + 9210 * S, true));
+    ok(funds_spent_disk(s, data.id, &data_u));
+    assert_int_equal(data_u, 1110 * INT64_C(7000) * 102400 / DISK_D +
+                                 100 * INT64_C(10000) * 102400 / DISK_D);
+    check_books(s, T0 + 9210 * S);
+}
+
 static void test_arrears(void **state)
 {
     (void)state;
@@ -658,6 +692,8 @@ int main(void)
         {"months of a zone with summer time end where its clocks say", test_month_border_in_berlin,
          0, 0, 0},
         {"disks cost by state and are free while unreachable", test_disk_states, 0, 0, 0},
+        {"what the platform stopped costs nothing until it starts or a disk is kept alone",
+         test_what_the_platform_stopped_costs_nothing, 0, 0, 0},
         {"storage of an empty wallet is owed and paid by the next top-up", test_arrears, 0, 0, 0},
         {"a top-up counts once", test_topup_once, 0, 0, 0},
         {"a signed quote holds until the price moves", test_quote, 0, 0, 0},

@@ -113,7 +113,7 @@ static void lease_life(struct desk *d, utime_t run_ms)
     ok(funds_lease_open(d->s, T0 + 100, TERM_S, &l, &t, &why));
     ok(funds_lease_ready(d->s, l.lease, T0 + 1500));
     run_for(d->s, "lea_a", 1, 1500, run_ms);
-    ok(funds_lease_settle(d->s, T0 + run_ms, l.lease, T0 + run_ms, &why));
+    ok(funds_lease_settle(d->s, T0 + run_ms, l.lease, T0 + run_ms, false, &why));
     d->now_ms = T0 + run_ms;
 }
 
