@@ -274,7 +274,7 @@ static void need_stat(const struct node_paths *p, const char *digest, struct pri
     struct image_need need;
     struct refusal ignored;
 
-    if (image_config(p, digest, &text, &ignored) != ERR_OK ||
+    if (image_config(p, digest, &text, &ignored) != ERR_OK || !text ||
         json_parse(text, strlen(text), IMAGE_CONFIG_MAX, &config, &ignored) != ERR_OK)
         return;
     image_need_read(config, &need);
