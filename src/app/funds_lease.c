@@ -403,10 +403,11 @@ static enum err disk_leave(const struct books *b, const struct fund_lease *l, st
     if (!d->closed) {
         int64_t at = MAX(d->cursor_s, end_s);
 
-        if (ran && by_platform)
-            d->meter = MONEY_FREE;
-        else if (ran)
-            d->meter = d->kind == DISK_SYSTEM ? METER_DISK_STOPPED : METER_DISK_DETACHED;
+        enum meter m;
+
+        if (ran)
+            d->meter = meter_for_disk(INSTANCE_STOPPED, d->kind, by_platform, &m) ? (int32_t)m
+                                                                                  : MONEY_FREE;
         else if (d->kind == DISK_SYSTEM)
             d->meter = d->before;
         if (ran || d->kind == DISK_SYSTEM) {

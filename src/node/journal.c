@@ -1,6 +1,7 @@
 #include "node/journal.h"
 
 #include "base/log.h"
+#include "node/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -192,21 +193,6 @@ void journal_add(struct journal *j, const char *json)
     CHECK(!j->batch.overflow);
 }
 
-static bool write_all(int fd, const char *p, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, p, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        p += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
 /* Full disk: cut back what was half written, give up the reserve and try once more. */
 static bool write_full(struct journal *j)
 {
@@ -214,7 +200,7 @@ static bool write_full(struct journal *j)
         return false;
     log_error("journal: the disk is full; the reserve is used");
     return unlinkat(j->dir, "journal.reserve", 0) == 0 &&
-           write_all(j->fd, j->batch.data, j->batch.len);
+           sys_write_all(j->fd, j->batch.data, j->batch.len);
 }
 
 enum err journal_sync(struct journal *j, struct refusal *why)
@@ -225,7 +211,7 @@ enum err journal_sync(struct journal *j, struct refusal *why)
     }
     if (j->batch.len == 0)
         return ERR_OK;
-    if (!write_all(j->fd, j->batch.data, j->batch.len) && !write_full(j))
+    if (!sys_write_all(j->fd, j->batch.data, j->batch.len) && !write_full(j))
         return fail(j, "write", why);
     if (fdatasync(j->fd) != 0)
         return fail(j, "sync", why);
@@ -243,7 +229,7 @@ enum err journal_compact(struct journal *j, journal_dump_fn *dump, void *user, b
     dump(user, j);
     AUTO_CLOSE int fd =
         openat(j->dir, "journal.new", O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0 || !write_all(fd, strbuf_str(&j->batch), j->batch.len) || fdatasync(fd) != 0) {
+    if (fd < 0 || !sys_write_all(fd, strbuf_str(&j->batch), j->batch.len) || fdatasync(fd) != 0) {
         /* The old file is still whole and is kept; a full disk is not the end. */
         bool full = errno == ENOSPC;
 

@@ -42,7 +42,7 @@ void sys_clear(struct refusal *why)
         *why = (struct refusal){.code = ERR_OK};
 }
 
-static bool write_all(int fd, const char *p, size_t len)
+bool sys_write_all(int fd, const char *p, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(fd, p, len);
@@ -76,7 +76,7 @@ enum err sys_write_durable(const char *path, const void *data, size_t len, mode_
     CHECK(slash);
     *slash = '\0';
     AUTO_CLOSE int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
-    if (fd < 0 || !write_all(fd, data, len) || fsync(fd) != 0)
+    if (fd < 0 || !sys_write_all(fd, data, len) || fsync(fd) != 0)
         return sys_fail(why, "write of a record");
     if (rename(temp, path) != 0)
         return sys_fail(why, "rename of a record");
@@ -87,7 +87,7 @@ enum err sys_write_text(const char *path, const char *text, struct refusal *why)
 {
     AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
 
-    if (fd < 0 || !write_all(fd, text, strlen(text)))
+    if (fd < 0 || !sys_write_all(fd, text, strlen(text)))
         return sys_fail(why, path);
     return ERR_OK;
 }

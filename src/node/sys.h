@@ -13,6 +13,8 @@ enum err sys_refuse(struct refusal *why, enum err code, ...) __attribute__((sent
 /* Forgets what an earlier call left in why. */
 void sys_clear(struct refusal *why);
 
+/* Every byte, over signals; false with errno otherwise. */
+bool sys_write_all(int fd, const char *p, size_t len);
 /* The file is either as before or whole: written beside, synced, renamed, folder synced. */
 enum err sys_write_durable(const char *path, const void *data, size_t len, mode_t mode,
                            struct refusal *why);
