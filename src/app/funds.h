@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "base/sign.h"
 #include "domain/bill.h"
 #include "domain/budget.h"
 #include "domain/calendar.h"
@@ -167,9 +168,12 @@ struct funds_slice {
     bool running; /* state "running" */
     utime_t t0_ms, t1_ms;
     int64_t cpu_us, memory_bytes, rx_bytes, tx_bytes, disk_used_mib, gpu_util_pct, gpu_memory_mib;
-    bool gpus_ok;     /* false: the cards promised were not all there: evidence, but not charged */
-    int64_t heard_ms; /* its boot's clock as far as it is believed (meter_evidenced_ms); 0: no more
-                         than `now` bounds it. No part of the payload. */
+    bool gpus_ok;      /* false: the cards promised were not all there: evidence, but not charged */
+    int64_t heard_ms;  /* its boot's clock as far as it is believed (meter_evidenced_ms); 0: no more
+                          than `now` bounds it. No part of the payload. */
+    int64_t key;       /* of store/rows_proof.h: whose signature sig is; 0: unsigned */
+    bool said_gpus_ok; /* with key: gpus_ok as the node signed it */
+    unsigned char sig[SIGN_SIZE];
 };
 struct funds_accepted {
     int64_t ack_seq; /* all slices of this boot up to it are safe */

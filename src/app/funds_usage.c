@@ -13,6 +13,7 @@
 
 #include "base/msg.h"
 #include "base/sha256.h"
+#include "store/rows_proof.h"
 
 static void hash_i64(struct sha256 *h, int64_t v)
 {
@@ -238,6 +239,25 @@ static enum err note_conflict(struct store *s, utime_t now, const struct slice_r
     return store_event_add(s, &e);
 }
 
+/* Beside the slice, with what was signed and is not in it. */
+static enum err signature_keep(struct store *s, const struct slice_row *r,
+                               const struct funds_slice *f, utime_t anchor_ms)
+{
+    struct signature_row sig = {.node = r->node,
+                                .seq = r->seq,
+                                .key = f->key,
+                                .anchor_ms = anchor_ms,
+                                .t0_ms = f->t0_ms,
+                                .t1_ms = f->t1_ms,
+                                .gpus_ok = f->said_gpus_ok};
+
+    if (!f->key)
+        return ERR_OK;
+    memcpy(sig.boot, r->boot, sizeof(sig.boot));
+    memcpy(sig.sig, f->sig, sizeof(sig.sig));
+    return proof_signature_add(s, &sig);
+}
+
 static enum err slice_keep(struct store *s, utime_t now, const struct slice_row *r, int64_t ack,
                            struct funds_accepted *io_a)
 {
@@ -297,7 +317,11 @@ enum err slices_accept(struct store *s, utime_t now, struct id node, const char 
     TRY(money_boot_get(s, node, boot, &before));
     for (size_t i = 0; i < n; i++) {
         TRY(slice_row_of(node, boot, anchor_ms, now, &slices[i], &r, why));
+        int64_t taken = a.taken;
+
         TRY(slice_keep(s, now, &r, before, &a));
+        if (a.taken > taken)
+            TRY(signature_keep(s, &r, &slices[i], anchor_ms));
     }
     a.ack_seq = before;
     TRY(work_off(s, now, node, boot, oldest, &a.ack_seq, why));

@@ -8,6 +8,7 @@
 #include "app/core_int.h"
 #include "app/image_ref.h"
 #include "app/lifecycle.h"
+#include "app/node_evidence.h"
 #include "app/outbox.h"
 #include "base/msg.h"
 #include "domain/meter.h"
@@ -74,6 +75,7 @@ struct report {
     struct node node, was;
     struct node_boot boot;
     bool new_boot, was_silent;
+    struct node_word word;
     bool late; /* overtaken by a newer report: nothing of it is taken */
 };
 
@@ -187,6 +189,8 @@ static enum err take_node(struct report *r)
         return ERR_OK;
     TRY(life_node_heard(op, &r->node));
     TRY(take_inventory(r));
+    TRY(node_word_take(op, &r->node, get_str(json_object_get(r->body, "inventory"), "key"),
+                       &r->word));
     /* most reports bring nothing new about the machine itself */
     if (memcmp(&r->was, &r->node, sizeof(r->was)) == 0)
         TRY(store_node_seen(op->store, r->node.id, op->now));
@@ -465,7 +469,8 @@ static enum err each_lease(struct report *r, lease_taker *take)
 
 /* evidence */
 
-static enum err take_slice(struct report *r, const json_t *o, struct funds_slice *s)
+static enum err take_slice(struct report *r, const char *boot, const json_t *o,
+                           struct funds_slice *s, int64_t *io_refused)
 {
     CLEANUP(store_fact_fini) struct lease_fact f = {0};
     enum err e;
@@ -487,6 +492,7 @@ static enum err take_slice(struct report *r, const json_t *o, struct funds_slice
         return protocol(r->op, "a slice");
     if (json_is_false(json_object_get(o, "gpus_ok")))
         s->gpus_ok = false;
+    TRY(node_word_check(&r->word, boot, get_str(o, "sig"), s, io_refused));
     e = store_fact_get(r->op->store, s->lease, &f);
     if (e == ERR_OK && !f.report_ok)
         s->gpus_ok = false;
@@ -519,6 +525,7 @@ static enum err take_slices(struct report *r)
     struct funds_accepted a;
     AUTO_FREE struct funds_slice *list = NULL;
     size_t i, n = json_array_size(slices);
+    int64_t refused = 0;
     enum err e;
 
     if (!n)
@@ -534,13 +541,14 @@ static enum err take_slices(struct report *r)
     list = mem_alloc(n * sizeof(*list));
     json_array_foreach(slices, i, o)
     {
-        TRY(take_slice(r, o, &list[i]));
+        TRY(take_slice(r, b.boot, o, &list[i], &refused));
         /* by its own words of that boot, and no more than passed here meanwhile */
         list[i].heard_ms = meter_evidenced_ms(b.last_boot_ms, r->op->now - b.anchor_ms);
     }
     TRY(funds_slices_accept(r->op->store, r->op->now, r->node.id, b.boot, b.anchor_ms, list, n, &a,
                             &r->op->why));
     b.ack_seq = MAX(b.ack_seq, a.ack_seq);
+    TRY(node_word_tell(r->op, &r->node, &r->word, refused));
     return store_node_boot_save(r->op->store, &b);
 }
 

@@ -6,6 +6,7 @@
 #include "app/outbox.h"
 #include "app/view.h"
 #include "base/msg.h"
+#include "store/rows_proof.h"
 
 static enum err lookup(struct op *op, struct node *ret_n)
 {
@@ -108,6 +109,16 @@ static enum err node_is_empty(struct op *op, const struct node *n)
     refusal_set(&op->why, "name", n->name);
     refusal_setf(&op->why, "by", "%zu leases and disks", left);
     return ERR_IN_USE;
+}
+
+enum err op_node_trust(struct op *op)
+{
+    struct node *n = mem_alloc(sizeof(*n));
+    AUTO_FREE struct node *owned UNUSED = n;
+
+    TRY(lookup(op, n));
+    TRY(proof_keys_retire(op->store, n->id));
+    return view_node(op, NULL, n);
 }
 
 enum err op_node_remove(struct op *op)

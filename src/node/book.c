@@ -118,6 +118,7 @@ void book_slice_add(struct book *b, const struct lease_row *l, struct meter_slic
     s->seq = b->seq_next++;
     s->lease = l->want.lease;
     s->epoch = l->epoch;
+    book_slice_sign(b, s);
     *vec_push(&b->slices) = *s;
     book_slice_save(b, s, book_idle_mark(l));
 }
@@ -359,6 +360,7 @@ enum err book_open(struct book *b, const char *dir, const char *boot, bool *ret_
     memset(b, 0, sizeof(*b));
     (void)str_copy(b->boot, sizeof(b->boot), boot);
     b->seq_next = 1;
+    TRY(book_key_open(b, dir, why));
     TRY(journal_open(dir, book_replay, b, &b->journal, ret_fresh, why));
     boot_pass(b);
     return journal_sync(b->journal, why);

@@ -90,7 +90,7 @@ struct image_row {
     bool fetching, importing;
     int64_t bytes;
     struct image_need need; /* when ready */
-    char staging[64]; /* folder the import reads; "" none */
+    char staging[64];       /* folder the import reads; "" none */
     utime_t seen_at, failed_at, retry_at;
     uint32_t failures;
     struct refusal why;
@@ -113,6 +113,7 @@ struct tomb {
 
 struct book {
     struct journal *journal; /* owned */
+    struct sign_key key;     /* of this node: what it measures carries its signature */
     char boot[BOOT_ID_SIZE];
     VEC(struct lease_row *) leases; /* owned */
     VEC(struct disk_row *) disks;
@@ -123,9 +124,9 @@ struct book {
     VEC(struct tomb) tombs;
 };
 
-/* Replays the journal of dir for this boot. Leases of an earlier boot that had begun are ended at
- * their last evidence (node_lost); those that had not are dropped and will be told anew.
- * ret_fresh: there was no journal. Synced. */
+/* Replays the journal of dir for this boot, and reads the node's key there (made the first time).
+ * Leases of an earlier boot that had begun are ended at their last evidence (node_lost); those that
+ * had not are dropped and will be told anew. ret_fresh: there was no journal. Synced. */
 enum err book_open(struct book *b, const char *dir, const char *boot, bool *ret_fresh,
                    struct refusal *why);
 void book_close(struct book *b);
@@ -146,7 +147,7 @@ void book_image_drop(struct book *b, struct image_row *m);
 /* Takes an answer: named leases, disks, images. Ends that differ by less than half a second are
  * the same end seen through another delay: the earlier one stays. Records what changed. */
 void book_take(struct book *b, const struct want *w);
-/* Gives the slice its boot and seq and keeps it. */
+/* Gives the slice its boot, seq and signature and keeps it. */
 void book_slice_add(struct book *b, const struct lease_row *l, struct meter_slice *s);
 /* Slices of that boot up to seq are safe. */
 void book_slices_ack(struct book *b, const char *boot, int64_t seq);

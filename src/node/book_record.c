@@ -199,6 +199,12 @@ void book_slice_save(struct book *b, const struct meter_slice *s, utime_t idle_a
     json_i64(w, "tx_all", s->total.tx_bytes);
     json_i64(w, "slept", s->slept_base);
     json_i64(w, "idle_at", idle_at);
+    if (s->has_sig) {
+        char sig[SIGN_TEXT];
+
+        hex_write(s->sig, SIGN_SIZE, sig);
+        json_str(w, "sig", sig);
+    }
     record_add(b, &r);
 }
 
@@ -360,6 +366,8 @@ static void replay_slice(struct book *b, const json_t *o)
     s.gpu_util_pct = (int32_t)num(o, "util");
     s.total = (struct meter_counters){num(o, "cpu_all"), num(o, "rx_all"), num(o, "tx_all")};
     s.slept_base = num(o, "slept");
+    char sig[SIGN_TEXT];
+    s.has_sig = json_get_text(o, "sig", sig, sizeof(sig)) && hex_read(sig, s.sig, SIGN_SIZE);
     *vec_push(&b->slices) = s;
     if (str_eq(s.boot, b->boot))
         b->seq_next = MAX(b->seq_next, s.seq + 1);

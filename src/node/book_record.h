@@ -12,6 +12,10 @@
             }                                                                                      \
     } while (0)
 
+/* The key of this node in dir/node.key; made when there is none yet. */
+enum err book_key_open(struct book *b, const char *dir, struct refusal *why);
+void book_slice_sign(const struct book *b, struct meter_slice *s);
+
 /* Each adds one record; nothing is synced. */
 void book_disk_save(struct book *b, const struct disk_row *d, bool gone);
 void book_image_save(struct book *b, const struct image_row *m, bool gone);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "base/id.h"
+#include "base/sign.h"
 
 #define METER_SLICE_MS_MAX 10000
 #define METER_SLEPT_MS 500 /* less is the clocks' own noise */
@@ -38,6 +39,8 @@ struct meter_slice {
     utime_t t0, t1;
     int64_t cpu_us, memory_bytes, rx_bytes, tx_bytes, disk_used_mib, gpu_memory_mib;
     int32_t gpu_util_pct;
+    bool has_sig; /* false: kept by a version that did not sign */
+    unsigned char sig[SIGN_SIZE];
     /* Where the next slice goes on after a restart; not told to the control plane. */
     struct meter_counters total;
     int64_t slept_base; /* boot minus monotonic clock at t1 */

@@ -39,9 +39,12 @@ static void cards_json(const struct agent *a, struct json_writer *w)
 static void inventory_json(const struct agent *a, struct json_writer *w)
 {
     const struct node_net *net = &a->cfg->net;
+    char key[SIGN_KEY_TEXT];
 
     json_object_begin(w, "inventory");
     json_str(w, "hostname", a->hostname);
+    hex_write(a->book.key.open, SIGN_KEY_SIZE, key);
+    json_str(w, "key", key);
     json_i64(w, "cores", a->cores);
     json_i64(w, "memory_mib", a->memory_mib);
     json_i64(w, "disk_mib", a->hello.hello.pool_mib);
@@ -294,6 +297,16 @@ static void unknown_json(const struct agent *a, struct json_writer *w)
     json_array_finish(w);
 }
 
+static void sig_json(struct json_writer *w, const struct meter_slice *s)
+{
+    char sig[SIGN_TEXT];
+
+    if (!s->has_sig)
+        return;
+    hex_write(s->sig, SIGN_SIZE, sig);
+    json_str(w, "sig", sig);
+}
+
 /* Slices of one boot a request, the oldest boot first. */
 static void slices_json(struct agent *a, struct json_writer *w)
 {
@@ -325,6 +338,7 @@ static void slices_json(struct agent *a, struct json_writer *w)
         json_i64(w, "gpu_util_pct", s->gpu_util_pct);
         json_i64(w, "gpu_memory_mib", s->gpu_memory_mib);
         json_i64(w, "gpus_ok", s->gpus_ok ? 1 : 0);
+        sig_json(w, s);
         json_object_finish(w);
     }
     json_array_finish(w);

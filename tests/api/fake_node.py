@@ -1,6 +1,9 @@
 """A node that keeps docs/node-protocol.md and nothing else: what is wanted there is there at once.
 For tests of the control plane alone; real guests are the business of tests/node and tests/e2e."""
-import base64, json, threading, time, uuid
+import base64, hashlib, json, os, sys, threading, time, uuid
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import signing
 
 
 def boot_ms():
@@ -14,6 +17,8 @@ class FakeNode:
         self.daemon, self.token, self.gpus = daemon, token, gpus
         self.boot = boot or uuid.uuid4().hex
         self.seq, self.seen = 0, seen
+        # of the node, not of its boot; None: an old version that does not sign
+        self.key = signing.Key(hashlib.sha256(token.encode()).digest())
         self.leases, self.disks, self.images, self.resolved = {}, {}, {}, {}
         self.slices, self.logs, self.unknown, self.killed = [], [], list(unknown), []
         self.hold = False      # True: guests stay "preparing"
@@ -32,7 +37,7 @@ class FakeNode:
         at["said"] += len(text)
 
     def inventory(self):
-        return {"hostname": "fake", "cores": 16, "memory_mib": 65536, "disk_mib": 500000, "disk_free_mib": 400000,
+        return {**({"key": self.key.hex} if self.key else {}), "hostname": "fake", "cores": 16, "memory_mib": 65536, "disk_mib": 500000, "disk_free_mib": 400000,
                 "kernel": "6.1", "runtime": "crun", "cgroup": "v2", "simulated": True, "driver": "550.54",
                 "cuda": "12.4", "online_grow": True, "nat_out": True, "ssh_host": "127.0.0.1", "port_min": 20000,
                 "port_max": 20999,
@@ -49,6 +54,8 @@ class FakeNode:
                                     "t0": at["slice_from"], "t1": min(now, at["slice_from"] + 10000), "cpu_us": 5,
                                     "memory_bytes": 1, "rx_bytes": 1, "tx_bytes": 1, "disk_used_mib": 1,
                                     "gpu_util_pct": 50, "gpu_memory_mib": 10, "gpus_ok": 1})
+                if self.key:
+                    self.slices[-1]["sig"] = self.key.sign(signing.slice_bytes(self.boot, self.slices[-1]))
                 at["slice_from"] = self.slices[-1]["t1"]
         return {"proto": 1, "boot": self.boot, "boot_ms": now, "seen": self.seen, "wait_ms": wait_ms, "full": True,
                 "inventory": self.inventory(),

@@ -97,6 +97,8 @@ while time.monotonic() < end and d.must("GET", "/v1/images", token=A)["items"][0
 listed = case("node_list", OP, None)
 case("node_list", A, "forbidden")
 tap.ok(next(n for n in listed["items"] if n["name"] == "n1")["gpus"], "the node's cards are known", listed)
+case("node_trust", OP, None, ["n1"])
+case("node_trust", OP, "not_found", ["n9"])
 case("node_drain", OP, None, ["n1"])
 case("node_drain", OP, "not_found", ["n9"])
 case("instance_create", A, "capacity_none", body={"gpu": "4090", "for": "1h"}, name="a drained node takes nothing")

@@ -4,6 +4,9 @@ test_agent.py FAKE_NODE. Every promise of docs/node-protocol.md that the agent a
 import base64, json, os, shutil, socketserver, ssl, subprocess, sys, tempfile, threading, time
 from http.server import BaseHTTPRequestHandler
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import signing
+
 FAKE = sys.argv[1]
 FULL = os.environ.get("SUANLI_LONG") == "1"
 DIGEST = "sha256:" + "a" * 64
@@ -104,6 +107,7 @@ class Control:
         self.unknown = [u["lease"] for u in body["unknown"]]
         boot = body.get("slices_boot", body["boot"])
         for s in body["slices"]:
+            assert signing.good(body["inventory"]["key"], signing.slice_bytes(boot, s), s["sig"]), s
             known = self.slices.get((boot, s["seq"]))
             if known is None:
                 self.slices[boot, s["seq"]] = s

@@ -1,6 +1,7 @@
 #include "simnode.h"
 
 #include "base/str.h"
+#include "domain/evidence.h"
 
 static int64_t boot_ms(const struct simnode *n, int64_t world_ms)
 {
@@ -15,6 +16,15 @@ static void new_boot(struct simnode *n, int64_t world_ms)
     CHECK(str_printf(n->boot, sizeof(n->boot), "boot%s%" PRId64, n->name, n->boot_number));
 }
 
+static void make_key(struct simnode *n)
+{
+    unsigned char seed[SIGN_SEED_SIZE] = {0};
+
+    CHECK(sign_open() && strlen(n->name) < sizeof(seed));
+    memcpy(seed, n->name, strlen(n->name));
+    sign_key_of(seed, &n->key);
+}
+
 void simnode_init(struct simnode *n, int number, const char *model, int gpus, int64_t world_ms)
 {
     memset(n, 0, sizeof(*n));
@@ -26,7 +36,26 @@ void simnode_init(struct simnode *n, int number, const char *model, int gpus, in
     n->disk_mib = 4 << 20;
     n->port_min = 20000;
     n->port_max = 20199;
+    make_key(n);
     new_boot(n, world_ms);
+}
+
+void simnode_sign(const struct simnode *n, struct sim_slice *s)
+{
+    struct evidence e = {.seq = s->seq,
+                         .epoch = s->epoch,
+                         .running = true,
+                         .gpus_ok = true,
+                         .t0_ms = s->t0,
+                         .t1_ms = s->t1,
+                         .cpu_us = SIM_CPU_US,
+                         .memory_bytes = SIM_MEMORY_BYTES,
+                         .rx_bytes = SIM_RX_BYTES};
+    unsigned char bytes[EVIDENCE_BYTES_MAX], sig[SIGN_SIZE];
+
+    CHECK(str_copy(e.boot, sizeof(e.boot), s->boot) && str_copy(e.lease.s, ID_SIZE, s->lease));
+    sign_make(&n->key, bytes, evidence_bytes(&e, bytes), sig);
+    hex_write(sig, SIGN_SIZE, s->sig);
 }
 
 /* Moves metering up to a moment, in pieces of at most ten seconds. */
@@ -40,6 +69,7 @@ static void meter(struct simnode *n, struct sim_lease *l, int64_t until)
         CHECK(str_copy(s->boot, sizeof(s->boot), n->boot));
         CHECK(str_copy(s->lease, sizeof(s->lease), l->id));
         l->metered_boot = s->t1;
+        simnode_sign(n, s);
     }
 }
 
@@ -206,6 +236,7 @@ static json_t *report_disk(const struct simnode *n, const struct sim_disk *d)
 static json_t *report_inventory(const struct simnode *n)
 {
     json_t *o, *gpus = json_array();
+    char key[SIGN_KEY_TEXT];
 
     for (int i = 0; i < n->gpu_count; i++) {
         char uuid[UUID_SIZE];
@@ -215,12 +246,13 @@ static json_t *report_inventory(const struct simnode *n)
                                                     n->model, "memory_mib", (json_int_t)24564,
                                                     "simulated", 1, "healthy", 1)) == 0);
     }
-    o = json_pack("{s:s,s:i,s:I,s:I,s:I,s:s,s:s,s:b,s:s,s:s,s:b,s:s,s:i,s:i,s:o}", "hostname",
-                  n->name, "cores", n->cores, "memory_mib", (json_int_t)n->memory_mib, "disk_mib",
-                  (json_int_t)n->disk_mib, "disk_free_mib", (json_int_t)n->disk_mib, "runtime",
-                  "sim", "cgroup", "v2", "simulated", 1, "driver", "550.54", "cuda", "12.4",
-                  "online_grow", 1, "ssh_host", "127.0.0.1", "port_min", n->port_min, "port_max",
-                  n->port_max, "gpus", gpus);
+    hex_write(n->key.open, SIGN_KEY_SIZE, key);
+    o = json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:s,s:s,s:b,s:s,s:s,s:b,s:s,s:i,s:i,s:o}", "hostname",
+                  n->name, "key", key, "cores", n->cores, "memory_mib", (json_int_t)n->memory_mib,
+                  "disk_mib", (json_int_t)n->disk_mib, "disk_free_mib", (json_int_t)n->disk_mib,
+                  "runtime", "sim", "cgroup", "v2", "simulated", 1, "driver", "550.54", "cuda",
+                  "12.4", "online_grow", 1, "ssh_host", "127.0.0.1", "port_min", n->port_min,
+                  "port_max", n->port_max, "gpus", gpus);
     CHECK(o);
     return o;
 }
@@ -237,12 +269,13 @@ static json_t *report_slices(const struct simnode *n, const char **ret_boot)
         if (!str_eq(s->boot, *ret_boot))
             break;
         CHECK(json_array_append_new(
-                  list, json_pack("{s:I,s:s,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:i}", "seq",
-                                  (json_int_t)s->seq, "lease", s->lease, "epoch",
-                                  (json_int_t)s->epoch, "state", "running", "t0", (json_int_t)s->t0,
-                                  "t1", (json_int_t)s->t1, "cpu_us", (json_int_t)1000,
-                                  "memory_bytes", (json_int_t)1 << 20, "rx_bytes", (json_int_t)100,
-                                  "tx_bytes", (json_int_t)0, "gpus_ok", 1)) == 0);
+                  list,
+                  json_pack("{s:I,s:s,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:i,s:s}", "seq",
+                            (json_int_t)s->seq, "lease", s->lease, "epoch", (json_int_t)s->epoch,
+                            "state", "running", "t0", (json_int_t)s->t0, "t1", (json_int_t)s->t1,
+                            "cpu_us", (json_int_t)SIM_CPU_US, "memory_bytes",
+                            (json_int_t)SIM_MEMORY_BYTES, "rx_bytes", (json_int_t)SIM_RX_BYTES,
+                            "tx_bytes", (json_int_t)0, "gpus_ok", 1, "sig", s->sig)) == 0);
     }
     return list;
 }

@@ -5,6 +5,7 @@
 
 #include "base/id.h"
 #include "base/json.h"
+#include "base/sign.h"
 #include "domain/types.h"
 
 #define SIM_LEASES_MAX 64
@@ -42,6 +43,7 @@ struct sim_disk {
     int64_t erase_due_boot;
 };
 struct sim_slice {
+    char sig[SIGN_TEXT]; /* "": it forgot to sign */
     char boot[33], lease[ID_SIZE];
     int64_t seq, epoch, t0, t1;
 };
@@ -65,8 +67,15 @@ struct simnode {
     int disk_count;
     struct sim_slice slices[SIM_SLICES_MAX];
     int slice_count;
+    struct sign_key key; /* not of its boot: it outlives them */
 };
 
+/* What every slice of a simulated guest says. */
+#define SIM_CPU_US 1000
+#define SIM_MEMORY_BYTES (1 << 20)
+#define SIM_RX_BYTES 100
+/* Signs the slice as it is now. */
+void simnode_sign(const struct simnode *n, struct sim_slice *s);
 void simnode_init(struct simnode *n, int number, const char *model, int gpus, int64_t world_ms);
 /* Lives up to that moment: prepares, runs, meters, ends, erases. */
 void simnode_live(struct simnode *n, int64_t world_ms);

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "node/book.h"
+#include "node/book_record.h"
 #include "node/link.h"
 
 static char dir[64];
@@ -21,7 +21,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    static const char *const names[] = {"journal", "journal.bad", "journal.new", "journal.reserve"};
+    static const char *const names[] = {"journal", "journal.bad", "journal.new", "journal.reserve",
+                                        "node.key"};
     char path[128];
 
     (void)state;
@@ -38,6 +39,16 @@ static void open_book(struct book *b, const char *boot)
     bool fresh;
 
     assert_int_equal(book_open(b, dir, boot, &fresh, &why), ERR_OK);
+}
+
+/* The signature of the first slice that is kept, over what it says now. */
+static bool signed_by_the_node(const struct book *b)
+{
+    const struct meter_slice *s = &b->slices.at[0];
+    struct meter_slice again = *s;
+
+    book_slice_sign(b, &again);
+    return s->has_sig && memcmp(s->sig, again.sig, SIGN_SIZE) == 0;
 }
 
 static void sync_book(struct book *b)
@@ -164,6 +175,7 @@ static void test_a_reboot_ends_what_ran_at_its_last_evidence(void **state)
     assert_false(l->meter.open);
     assert_int_equal(b.slices.len, 1);
     assert_string_equal(b.slices.at[0].boot, boot_one);
+    assert_true(signed_by_the_node(&b));
     assert_int_equal(b.seq_next, 1);
     assert_false(book_lease_settled(&b, l));
     book_slices_ack(&b, boot_two, 100);
