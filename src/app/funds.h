@@ -47,9 +47,16 @@ bool funds_zone(const char *name, struct zone *ret_z);
  * "disk.detached", "egress". */
 void funds_sku(enum meter m, const char *gpu_model, char ret_sku[SKU_SIZE]);
 
+/* Whose money it is, for budgets; empty: the project's only. */
+struct funds_spender {
+    struct id user;
+    char labels[TEXT_SIZE]; /* "k=v,k=v" */
+};
+
 /* What somebody wants to rent. shape.gpu_count 0: a CPU-only seat (also for start --no-gpu). */
 struct funds_ask {
     struct id project;
+    struct funds_spender spender;
     struct shape shape;                   /* system_disk_mib included */
     int64_t data_mib[INSTANCE_DISKS_MAX]; /* data disks that will be attached */
     int32_t data_count;
@@ -106,10 +113,10 @@ enum err funds_quote_check(struct store *s, utime_t now, const char *text,
  * unit. ERR_OFFER_CHANGED (old, new). */
 enum err funds_price_check(const struct funds_quote *q, int64_t seen_u, struct refusal *why);
 /* Start gate (product.md 4): the first hour of compute, or the whole time if shorter, and 24 h of
- * its disks must be available; every budget must have something left. ERR_BALANCE (short, need,
- * have), ERR_BUDGET (name, left, need). */
-enum err funds_gate(struct store *s, utime_t now, const struct funds_quote *q, int64_t for_s,
-                    struct refusal *why);
+ * its disks must be available; every budget that covers it must have something left. ERR_BALANCE
+ * (short, need, have), ERR_BUDGET (name, left, need). */
+enum err funds_gate(struct store *s, utime_t now, const struct funds_ask *ask,
+                    const struct funds_quote *q, struct refusal *why); /* q: funds_quote of ask */
 
 /* ---- leases ------------------------------------------------------------------------------ */
 
@@ -120,6 +127,7 @@ struct funds_disk {
 };
 struct funds_lease {
     struct id project, instance, lease, node;
+    struct funds_spender spender;
     int64_t epoch;
     struct shape shape; /* as it runs: gpu_count 0 without cards */
     utime_t ends_at;    /* UTIME_NEVER: no end */

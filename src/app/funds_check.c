@@ -109,7 +109,7 @@ static enum err check_budgets(const struct books *b, struct funds_check *c)
     enum err e = budgets_load(b, &budgets, &money);
 
     for (size_t i = 0; i < budgets.len && e == ERR_OK; i++)
-        if (money[i].posted_u + money[i].pending_u > money[i].cap_u)
+        if (!budgets.at[i].notify && money[i].posted_u + money[i].pending_u > money[i].cap_u)
             fail(c, "I16", budgets.at[i].name);
     free(money);
     vec_fini(&budgets);

@@ -34,7 +34,8 @@ void prices_fini(struct prices *p);
 /* What runs and is rated: a lease's compute, a disk, traffic. */
 struct rating {
     struct id instance, subject;
-    struct id lease; /* whose hold pays; empty: none */
+    struct id lease;   /* whose hold pays; empty: none */
+    struct id spender; /* the lease whose budgets it counts for; empty: none */
     enum meter meter;
     char sku[SKU_SIZE];
     int64_t started_s; /* prices bind from here */
@@ -95,8 +96,30 @@ enum err funds_post_free(const struct books *b, struct refusal *why);
 
 /* cash − holds − what is rated and not posted outside leases; never negative. */
 enum err available_of(const struct books *b, int64_t *ret_u);
-/* Rest of each budget; parallel to the list. */
+/* What each budget has and has left; parallel to the list. All of the project, also those that only
+ * warn. */
 enum err budgets_load(const struct books *b, struct budget_list *ret_l, struct budget **ret_b);
+/* The budgets that can stop one lease. */
+struct lease_budgets {
+    struct budget_list rows; /* owned, and so the others; parallel */
+    struct budget *money;
+    int64_t
+        *rest_u; /* what a term of this lease may take, so that all under the cap end together */
+};
+/* plan: of the lease, up to until_s; back_u: what its present hold gives back. */
+enum err budgets_of_lease(const struct books *b, const struct fund_lease *l,
+                          const struct term_plan *plan, int64_t until_s, int64_t back_u,
+                          struct lease_budgets *ret_b);
+void lease_budgets_fini(struct lease_budgets *x);
+#define AUTO_BUDGETS CLEANUP(lease_budgets_fini)
+/* The least that is left of the budgets that cover a lease; INT64_MAX: none does. */
+enum err budgets_room(const struct books *b, struct id lease, int64_t *ret_u);
+/* It can stop what this one spends. */
+bool budget_stops(const struct budget_row *row, const struct funds_spender *who);
+/* Whose money a lease spends, from what opens it. */
+enum err lease_scopes_save(struct store *s, const struct funds_lease *l);
+/* Once a minute: events at 50, 80 and 100 % and at 24 h, 6 h, 1 h and 10 min of time left. */
+enum err budgets_alert(const struct books *b);
 void budget_span(const struct books *b, enum budget_period p, int64_t *ret_from_s,
                  int64_t *ret_to_s);
 
@@ -113,6 +136,8 @@ enum err slice_take(const struct books *b, struct fund_lease *l, const struct sl
 enum err slices_accept(struct store *s, utime_t now, struct id node, const char *boot,
                        utime_t anchor_ms, const struct funds_slice *slices, size_t n,
                        int64_t oldest, struct funds_accepted *ret_a, struct refusal *why);
+/* What its present hold has not spent. */
+enum err lease_hold_rest(const struct books *b, const struct fund_lease *l, int64_t *ret_u);
 /* All windows of a lease, each from its cursor to until_s. */
 enum err lease_plan(const struct books *b, const struct fund_lease *l, int64_t until_s,
                     struct term_plan *ret_p, struct refusal *why);

@@ -58,54 +58,6 @@ enum err available_of(const struct books *b, int64_t *ret_u)
     return ERR_OK;
 }
 
-void budget_span(const struct books *b, enum budget_period p, int64_t *ret_from_s,
-                 int64_t *ret_to_s)
-{
-    struct period at = {.from_s = 0, .to_s = INT64_MAX};
-
-    switch (p) {
-    case BUDGET_TOTAL:
-        break;
-    case BUDGET_MONTH:
-        period_month_at(&b->zone, b->now_s, &at);
-        break;
-    case BUDGET_DAY:
-        period_day_at(&b->zone, b->now_s, &at);
-        break;
-    }
-    *ret_from_s = at.from_s;
-    *ret_to_s = at.to_s;
-}
-
-/* posted: all that is rated in the period; pending: what holds may still take. */
-enum err budgets_load(const struct books *b, struct budget_list *ret_l, struct budget **ret_b)
-{
-    struct fund_lease_list leases = {0};
-    int64_t pending = 0, held = 0, free_u = 0;
-
-    TRY(money_budget_list(b->store, b->project, ret_l));
-    *ret_b = NULL;
-    if (ret_l->len == 0)
-        return ERR_OK;
-    TRY(money_window_unposted(b->store, b->project, &held, &free_u));
-    enum err e = money_lease_open(b->store, b->project, &leases);
-    for (size_t i = 0; i < leases.len && e == ERR_OK; i++)
-        e = micro_add(pending, leases.at[i].hold_u, &pending);
-    vec_fini(&leases);
-    TRY(e);
-    *ret_b = mem_alloc(ret_l->len * sizeof(**ret_b));
-    for (size_t i = 0; i < ret_l->len && e == ERR_OK; i++) {
-        struct budget *x = &(*ret_b)[i];
-        int64_t from, to;
-
-        budget_span(b, ret_l->at[i].period, &from, &to);
-        x->cap_u = ret_l->at[i].cap_u;
-        x->pending_u = pending - held;
-        e = money_day_sum(b->store, b->project, from, to, &x->posted_u);
-    }
-    return e;
-}
-
 enum err lease_plan(const struct books *b, const struct fund_lease *l, int64_t until_s,
                     struct term_plan *ret_p, struct refusal *why)
 {
@@ -141,7 +93,7 @@ enum err lease_plan(const struct books *b, const struct fund_lease *l, int64_t u
 }
 
 /* What the present hold has not spent. */
-static enum err hold_rest(const struct books *b, const struct fund_lease *l, int64_t *ret_u)
+enum err lease_hold_rest(const struct books *b, const struct fund_lease *l, int64_t *ret_u)
 {
     struct window_list windows = {0};
     int64_t used = 0;
@@ -156,18 +108,13 @@ static enum err hold_rest(const struct books *b, const struct fund_lease *l, int
 
 static enum err grant(const struct books *b, const struct fund_lease *l,
                       const struct term_plan *plan, int64_t until_s, struct term *ret_term,
-                      struct budget_list *budgets, struct budget **money)
+                      struct lease_budgets *budgets)
 {
     int64_t available, back;
-    int64_t *rest = NULL;
 
     TRY(available_of(b, &available));
-    TRY(hold_rest(b, l, &back));
-    TRY(budgets_load(b, budgets, money));
-    rest = mem_alloc((budgets->len + 1) * sizeof(rest[0]));
-    CHECK(budgets->len == 0 || *money);
-    for (size_t i = 0; i < budgets->len; i++)
-        rest[i] = (*money)[i].cap_u - (*money)[i].posted_u - ((*money)[i].pending_u - back);
+    TRY(lease_hold_rest(b, l, &back));
+    TRY(budgets_of_lease(b, l, plan, until_s, back, budgets));
     struct term_ask ask = {.windows = plan->w,
                            .window_count = plan->n,
                            .start_s = plan->start_s,
@@ -175,26 +122,23 @@ static enum err grant(const struct books *b, const struct fund_lease *l,
                            .ends_at_s =
                                l->ends_at == UTIME_NEVER ? INT64_MAX : l->ends_at / MS_PER_S,
                            .available_u = available + back,
-                           .budget_rest_u = rest,
-                           .budget_count = budgets->len};
-    enum err e = term_grant(&ask, ret_term);
-    free(rest);
-    return e;
+                           .budget_rest_u = budgets->rest_u,
+                           .budget_count = budgets->rows.len};
+    return term_grant(&ask, ret_term);
 }
 
 /* Why the plan could not be held up to until_s. */
 static enum err refuse_term(const struct books *b, const struct term *t,
                             const struct term_plan *plan, int64_t until_s,
-                            const struct budget_list *budgets, const struct budget *money,
-                            struct refusal *why)
+                            const struct lease_budgets *budgets, struct refusal *why)
 {
     int64_t need = 0, have = 0;
 
     switch (t->limit) {
     case TERM_BY_BUDGET:
         TRY(term_cost(plan->w, plan->n, until_s - plan->start_s, &need));
-        return refuse_budget(why, b->ccy, &budgets->at[t->budget], budget_rest(&money[t->budget]),
-                             need);
+        return refuse_budget(why, b->ccy, &budgets->rows.at[t->budget],
+                             budget_rest(&budgets->money[t->budget]), need);
     case TERM_BY_FUNDS:
     case TERM_FULL:
         TRY(term_cost(plan->w, plan->n, until_s - plan->start_s, &need));
@@ -214,17 +158,16 @@ static enum err lease_extend(const struct books *b, struct fund_lease *l, int64_
                              bool first, struct funds_term *ret_term, struct refusal *why)
 {
     struct term_plan *plan = mem_alloc(sizeof(*plan));
-    struct budget_list budgets = {0};
-    struct budget *money = NULL;
+    AUTO_BUDGETS struct lease_budgets budgets = {0};
     struct term t = {0};
     enum err e = lease_plan(b, l, until_s, plan, why);
 
     if (e == ERR_OK)
-        e = grant(b, l, plan, until_s, &t, &budgets, &money);
+        e = grant(b, l, plan, until_s, &t, &budgets);
     ret_term->extended = e == ERR_OK && t.paid_until_s > l->paid_until_s;
     ret_term->limit = t.limit;
     if (e == ERR_OK && first && !ret_term->extended)
-        e = refuse_term(b, &t, plan, b->now_s + 1, &budgets, money, why);
+        e = refuse_term(b, &t, plan, b->now_s + 1, &budgets, why);
     if (e == ERR_OK && ret_term->extended) {
         e = lease_move(b, l, t.hold_u, t.paid_until_s, why);
         l->paid_until_s = t.paid_until_s;
@@ -234,22 +177,19 @@ static enum err lease_extend(const struct books *b, struct fund_lease *l, int64_
         e = money_lease_save(b->store, l);
     ret_term->paid_until = l->paid_until_s * MS_PER_S;
     ret_term->hold_u = l->hold_u;
-    free(money);
     free(plan);
-    vec_fini(&budgets);
     return e;
 }
 
 enum err lease_rehold(const struct books *b, struct fund_lease *l, const struct term_plan *plan,
                       struct refusal *why)
 {
-    struct budget_list budgets = {0};
-    struct budget *money = NULL;
+    AUTO_BUDGETS struct lease_budgets budgets = {0};
     struct term t = {0};
-    enum err e = grant(b, l, plan, l->paid_until_s, &t, &budgets, &money);
+    enum err e = grant(b, l, plan, l->paid_until_s, &t, &budgets);
 
     if (e == ERR_OK && t.paid_until_s < l->paid_until_s && t.limit != TERM_BY_END)
-        e = refuse_term(b, &t, plan, l->paid_until_s, &budgets, money, why);
+        e = refuse_term(b, &t, plan, l->paid_until_s, &budgets, why);
     if (e == ERR_OK)
         e = term_cost(plan->w, plan->n, l->paid_until_s - plan->start_s, &t.hold_u);
     if (e == ERR_OK)
@@ -257,8 +197,6 @@ enum err lease_rehold(const struct books *b, struct fund_lease *l, const struct 
     l->held_from_s = b->now_s;
     if (e == ERR_OK)
         e = money_lease_save(b->store, l);
-    free(money);
-    vec_fini(&budgets);
     return e;
 }
 
@@ -319,6 +257,7 @@ enum err funds_lease_open(struct store *s, utime_t now, int64_t term_s, const st
     row.qty_per_s = l->shape.gpu_count > 0 ? l->shape.gpu_count : (l->shape.cpu_milli + 999) / 1000;
     funds_sku(row.meter, l->shape.gpu_model, row.sku);
     TRY(money_lease_save(s, &row));
+    TRY(lease_scopes_save(s, l));
     for (int32_t i = 0; i < l->disk_count; i++)
         TRY(disk_join(&b, l, &l->disks[i], why));
     return lease_extend(&b, &row, b.now_s + term_s, true, ret_term, why);

@@ -189,8 +189,8 @@ enum err funds_price_unit(struct store *s, utime_t now, const char *sku, int64_t
     return ERR_OK;
 }
 
-enum err funds_gate(struct store *s, utime_t now, const struct funds_quote *q, int64_t for_s,
-                    struct refusal *why)
+enum err funds_gate(struct store *s, utime_t now, const struct funds_ask *ask,
+                    const struct funds_quote *q, struct refusal *why)
 {
     struct term_window w[FUNDS_LINES_MAX];
     struct budget_list budgets = {0};
@@ -201,11 +201,11 @@ enum err funds_gate(struct store *s, utime_t now, const struct funds_quote *q, i
     enum err e;
 
     TRY(books_open(s, now, q->project, &b, why));
-    TRY(term_gate(w, n, for_s, money_of(q->available_u, q->ccy), &need, why));
+    TRY(term_gate(w, n, ask->for_s, money_of(q->available_u, q->ccy), &need, why));
     TRY(term_cost(w, n, 1, &second));
     e = budgets_load(&b, &budgets, &money);
     for (size_t i = 0; i < budgets.len && e == ERR_OK; i++)
-        if (budget_rest(&money[i]) < second)
+        if (budget_stops(&budgets.at[i], &ask->spender) && budget_rest(&money[i]) < second)
             e = refuse_budget(why, b.ccy, &budgets.at[i], budget_rest(&money[i]), second);
     free(money);
     vec_fini(&budgets);

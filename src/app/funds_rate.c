@@ -128,8 +128,8 @@ static enum err rate_part(const struct books *b, const struct rating *r,
     w.from_s = MIN(w.from_s, from_s);
     w.to_s = MAX(w.to_s, to_s);
     TRY(money_window_save(b->store, &w));
-    if (u > 0 && (r->lease.s[0] || r->meter == METER_EGRESS))
-        TRY(money_day_add(b->store, b->project, day_s, u));
+    if (u > 0 && r->spender.s[0])
+        TRY(money_scope_day_add(b->store, b->project, r->spender, day_s, u));
 
     struct span_row span = {.from_s = from_s,
                             .to_s = to_s,
@@ -259,6 +259,7 @@ void rating_of_lease(const struct fund_lease *l, struct rating *ret_r)
     *ret_r = (struct rating){.instance = l->instance,
                              .subject = l->instance,
                              .lease = l->lease,
+                             .spender = l->lease,
                              .meter = l->meter,
                              .started_s = l->started_s,
                              .qty_per_s = l->qty_per_s,
@@ -279,7 +280,7 @@ void rating_of_disk(const struct fund_disk *d, struct rating *ret_r)
     if (d->kind == DISK_SYSTEM)
         ret_r->instance = d->instance;
     if (d->meter == METER_DISK)
-        ret_r->lease = d->lease;
+        ret_r->lease = ret_r->spender = d->lease;
     funds_sku(ret_r->meter, "", ret_r->sku);
 }
 

@@ -83,23 +83,6 @@ static enum err rate_outside_gaps(const struct books *b, const struct rating *r,
     return e;
 }
 
-/* What may still be charged that nothing was held for: what no hold has, inside every budget. */
-static enum err room_left(const struct books *b, int64_t *ret_u)
-{
-    struct budget_list budgets = {0};
-    struct budget *money = NULL;
-    int64_t room;
-
-    TRY(available_of(b, &room));
-    enum err e = budgets_load(b, &budgets, &money);
-    for (size_t i = 0; e == ERR_OK && i < budgets.len; i++)
-        room = MIN(room, budget_rest(&money[i]));
-    free(money);
-    vec_fini(&budgets);
-    *ret_u = room;
-    return e;
-}
-
 /* Traffic of a slice that was charged; an operator without a price for it gives it away. How much
  * there will be nobody knows when a term is held, so it is paid of what is left: never on credit,
  * never past a budget. What is beyond that is not charged at all. */
@@ -108,7 +91,7 @@ static enum err rate_egress(const struct books *b, const struct rating *compute,
 {
     struct price_row_list prices = {0};
     struct rating r = *compute;
-    int64_t room;
+    int64_t room, left;
 
     if (s->tx_bytes <= 0)
         return ERR_OK;
@@ -121,8 +104,9 @@ static enum err rate_egress(const struct books *b, const struct rating *compute,
     vec_fini(&prices);
     if (!priced)
         return ERR_OK;
-    TRY(room_left(b, &room));
-    return rating_add_qty(b, &r, at_s, s->tx_bytes, room, why);
+    TRY(available_of(b, &room)); /* what no hold has, inside every budget */
+    TRY(budgets_room(b, r.spender, &left));
+    return rating_add_qty(b, &r, at_s, s->tx_bytes, MIN(room, left), why);
 }
 
 /* Moves the cursor over [t0, t1) with the law of meter.h; its unit is ms here. */

@@ -316,6 +316,8 @@ enum err funds_tick(struct store *s, utime_t now, struct refusal *why)
         e = books_open(s, now, projects.at[i].id, &b, why);
         if (e == ERR_OK)
             e = alert_project(&b, why);
+        if (e == ERR_OK)
+            e = budgets_alert(&b);
     }
     vec_fini(&open);
     vec_fini(&projects);

@@ -24,10 +24,17 @@ int64_t life_for_s(const struct op *op, const struct instance *i)
     return MAX((i->ends_at - op->now + MS_PER_S - 1) / MS_PER_S, (int64_t)1);
 }
 
+static void life_spender(const struct instance *i, struct funds_spender *ret_s)
+{
+    ret_s->user = i->owner;
+    memcpy(ret_s->labels, i->labels, sizeof(ret_s->labels));
+}
+
 enum err life_ask(struct op *op, const struct instance *i, int64_t for_s, struct funds_ask *ret_ask)
 {
     struct funds_ask ask = {.project = i->project, .for_s = for_s};
 
+    life_spender(i, &ask.spender);
     ask.shape = life_run_shape(core_config_of(op->core), i);
     for (int32_t n = 0; n < i->data_count; n++) {
         struct disk d;
@@ -317,6 +324,7 @@ static enum err lease_pay(struct op *op, const struct instance *i, struct funds_
     struct funds_term term;
 
     fl->project = i->project;
+    life_spender(i, &fl->spender);
     fl->instance = i->id;
     fl->lease = l->id;
     fl->node = l->node;
@@ -338,7 +346,7 @@ static enum err gate(struct op *op, const struct instance *i)
 
     TRY(life_ask(op, i, for_s, &ask));
     TRY(funds_quote(op->store, op->now, op->core->config.term_s, &ask, &q, &op->why));
-    return funds_gate(op->store, op->now, &q, for_s, &op->why);
+    return funds_gate(op->store, op->now, &ask, &q, &op->why);
 }
 
 enum err life_grant(struct op *op, struct instance *i, enum instance_event ev)

@@ -182,7 +182,7 @@ static enum err check_price(struct op *op, const struct instance *i)
         TRY(funds_price_check(&q, seen_u, &op->why));
     if (signed_quote)
         TRY(funds_quote_check(op->store, op->now, signed_quote, &ask, &q, &op->why));
-    return funds_gate(op->store, op->now, &q, for_s, &op->why);
+    return funds_gate(op->store, op->now, &ask, &q, &op->why);
 }
 
 static enum err queue_up(struct op *op, struct instance *i, const struct refusal *why)

@@ -39,6 +39,7 @@ static enum err read_wanted(struct op *op, struct wanted *w)
     int64_t mib = 0;
 
     w->ask.project = w->i.project = op->who.project;
+    w->ask.spender.user = op->who.user;
     TRY(ask_shape(op, &w->ask.shape));
     TRY(ask_end(op, &w->i.ends_at));
     TRY(ask_image(op, &image));
@@ -118,7 +119,7 @@ static enum err find_fit(struct op *op, const struct wanted *w, const struct fun
         *ret_why = op->why;
     if (e != ERR_OK && w->ask.shape.gpu_count > 0)
         TRY(model_simulated(op, &w->ask.shape, ret_simulated));
-    if (e == ERR_OK && funds_gate(op->store, op->now, q, w->ask.for_s, ret_why) == ERR_STORE)
+    if (e == ERR_OK && funds_gate(op->store, op->now, &w->ask, q, ret_why) == ERR_STORE)
         return ERR_STORE;
     op->why = (struct refusal){0};
     return ERR_OK;

@@ -15,7 +15,7 @@ static const struct {
     {"key", "name id fingerprint created_at"},
     {"disk", "name id state size_mib used_mib instance mount price_hour spent kept_until erased"},
     {"image", "name default state bytes need_driver need_cuda source"},
-    {"budget", "name period cap spent held left"},
+    {"budget", "name scope period cap spent held left"},
     {"audit", "at actor action object result request_id"},
     {"node", "name state seen_at gpus cores_free cores memory_mib_free disk_mib_free unknown"},
     {"price", "sku price unit valid_from id"},

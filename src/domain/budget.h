@@ -18,6 +18,19 @@ int64_t budget_rest(const struct budget *b);
  * length_s. The result is maximal: one more second of all would pass the rest. */
 int64_t budget_joint_seconds(const struct budget *b, const struct term_window *w, size_t n,
                              int64_t length_s);
+/* One lease under a shared cap. */
+struct budget_member {
+    const struct term_window *windows; /* borrowed; from start_s on */
+    size_t window_count;
+    int64_t start_s;
+    int64_t ends_at_s; /* INT64_MAX: no end */
+    int64_t held_u;    /* what its hold may still take, whatever is decided now */
+};
+/* The latest second up to which all members can run on inside room_u (what the cap leaves when
+ * nothing is held), at most until_s, at least from_s. Maximal: one more second of all would pass. A
+ * member costs what it needs, at least what it holds. */
+int64_t budget_joint_until(int64_t room_u, const struct budget_member *m, size_t n, int64_t from_s,
+                           int64_t until_s);
 /* The highest alert of percents[] (ascending) reached by posted; -1 when none is. */
 int budget_alert(const struct budget *b, const int *percents, size_t n);
 /* Seconds left at a burn of price (µ per d seconds); INT64_MAX when nothing burns. */

@@ -178,24 +178,6 @@ enum err money_window_open_projects(struct store *s, struct id_list *ret_l)
     return sql_close(&q);
 }
 
-enum err money_day_add(struct store *s, struct id project, int64_t from_s, int64_t u)
-{
-    return sql_run(s,
-                   "INSERT INTO project_day(project, from_s, rated_u) VALUES(?,?,?) "
-                   "ON CONFLICT(project, from_s) DO UPDATE SET rated_u=rated_u+excluded.rated_u",
-                   "tii", project.s, from_s, u);
-}
-
-enum err money_day_sum(struct store *s, struct id project, int64_t from_s, int64_t to_s,
-                       int64_t *ret_u)
-{
-    return one_i64(sql_open(s,
-                            "SELECT coalesce(sum(rated_u),0) FROM project_day "
-                            "WHERE project=? AND from_s>=? AND from_s<?",
-                            "tii", project.s, from_s, to_s),
-                   ret_u);
-}
-
 static const struct col lease_cols[] = {
     TEXT_COL(struct fund_lease, lease),
     TEXT_COL(struct fund_lease, project),
@@ -330,28 +312,4 @@ enum err money_project_get(struct store *s, struct id project, struct fund_proje
 enum err money_project_save(struct store *s, const struct fund_project *p)
 {
     return row_save(s, &project_type, p);
-}
-
-static const struct col budget_cols[] = {
-    TEXT_COL(struct budget_row, project),
-    TEXT_COL(struct budget_row, name),
-    BIGINT_COL(struct budget_row, cap_u),
-    INT_COL(struct budget_row, period),
-};
-ROW_TYPE(budget_type, "budget", struct budget_row, budget_cols, 2);
-
-enum err money_budget_save(struct store *s, const struct budget_row *b)
-{
-    return row_save(s, &budget_type, b);
-}
-
-enum err money_budget_remove(struct store *s, struct id project, const char *name)
-{
-    TRY(sql_run(s, "DELETE FROM budget WHERE project=? AND name=?", "tt", project.s, name));
-    return sql_changes(s) > 0 ? ERR_OK : ERR_NOT_FOUND;
-}
-
-enum err money_budget_list(struct store *s, struct id project, struct budget_list *ret_l)
-{
-    return row_list(s, &budget_type, ret_l, "WHERE project=? ORDER BY name", "t", project.s);
 }

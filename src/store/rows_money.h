@@ -98,11 +98,6 @@ struct id_list {
 };
 enum err money_window_open_projects(struct store *s, struct id_list *ret_l);
 
-enum err money_day_add(struct store *s, struct id project, int64_t from_s, int64_t u);
-/* Σ rated of the days that begin in [from_s, to_s). */
-enum err money_day_sum(struct store *s, struct id project, int64_t from_s, int64_t to_s,
-                       int64_t *ret_u);
-
 struct slice_row {
     struct id node;
     char boot[40];
@@ -218,19 +213,44 @@ enum err money_project_get(struct store *s, struct id project, struct fund_proje
 enum err money_project_save(struct store *s, const struct fund_project *p);
 
 enum budget_period { BUDGET_TOTAL, BUDGET_MONTH, BUDGET_DAY };
+enum budget_scope { BUDGET_PROJECT, BUDGET_USER, BUDGET_LABEL };
 struct budget_row {
     struct id project;
     char name[NAME_SIZE];
     int64_t cap_u;
     enum budget_period period;
+    enum budget_scope scope;
+    char scope_of[TEXT_SIZE]; /* empty, the user's id, or "k=v" */
+    bool notify;              /* it warns and stops nothing */
+    int32_t alert_pct;        /* what was told since alert_from_s; 0: nothing */
+    int64_t alert_s, alert_from_s;
 };
 struct budget_list {
     struct budget_row *at;
     size_t len, cap;
 };
 enum err money_budget_save(struct store *s, const struct budget_row *b);
+enum err money_budget_get(struct store *s, struct id project, const char *name,
+                          struct budget_row *ret_b);
 enum err money_budget_remove(struct store *s, struct id project, const char *name);
 enum err money_budget_list(struct store *s, struct id project, struct budget_list *ret_l);
+/* Those that cover a lease. */
+enum err money_budget_of_lease(struct store *s, struct id project, struct id lease,
+                               struct budget_list *ret_l);
+
+/* Whose money a lease spends: one for each. */
+enum err money_scope_save(struct store *s, struct id lease, enum budget_scope scope,
+                          const char *of);
+/* What a lease was rated on the day that begins at from_s, for all whose money it is. */
+enum err money_scope_day_add(struct store *s, struct id project, struct id lease, int64_t from_s,
+                             int64_t u);
+/* Σ rated of the days that begin in [from_s, to_s) under the budget's scope. */
+enum err money_scope_day_sum(struct store *s, const struct budget_row *b, int64_t from_s,
+                             int64_t to_s, int64_t *ret_u);
+/* What holds of leases under it may still take: held - (rated - posted). */
+enum err money_scope_pending(struct store *s, const struct budget_row *b, int64_t *ret_u);
+/* Leases under it that are not settled. */
+enum err money_lease_of_scope(struct store *s, const struct budget_row *b, struct id_list *ret_l);
 
 /* Laws of money.md 1.11 that a query can break: the first row it finds, or "" (ret_text). */
 struct money_law {

@@ -37,6 +37,8 @@ MUTANTS = [
      "if (s < t.length_s) {\n            t.limit = TERM_BY_BUDGET;", "a budget does not shorten the term"),
     (D + "term.c", "if (used_u < 0 || used_u > hold_u)", "if (used_u < 0)", "more is posted than was held"),
     (D + "term.c", "MIN(whole_s, TERM_GATE_COMPUTE_S)", "whole_s", "the gate wants the whole time"),
+    (D + "budget.c", "MAX(u, m[i].held_u)", "u", "a joint end forgets what a member holds"),
+    (D + "budget.c", "MIN(until_s, m[i].ends_at_s)", "until_s", "a joint end forgets a member's own"),
     (D + "budget.c", "__builtin_add_overflow(b->posted_u, b->pending_u, &committed)",
      "__builtin_add_overflow(b->posted_u, 0, &committed)", "a budget forgets what is held"),
     (D + "ledger.c", "if (!pending && overdrawn(dr)) {", "if (false && overdrawn(dr)) {", "overdrafts pass"),

@@ -175,9 +175,14 @@ static enum err do_open(struct tape *t, struct world *w, struct seat *s)
     l.shape.system_disk_mib = s->disk_mib;
     if (tape_chance(t, 30))
         l.ends_at = w->now + tape_range(t, 1, 900) * 1000;
-    struct funds_ask ask = {.project = l.project, .shape = l.shape, .for_s = 600};
+    assert_true(str_printf(l.spender.user.s, ID_SIZE, "usr_%" PRId64, tape_range(t, 0, 1)));
+    if (tape_chance(t, 50))
+        assert_true(
+            str_printf(l.spender.labels, TEXT_SIZE, "a=b,team=%" PRId64, tape_range(t, 0, 1)));
+    struct funds_ask ask = {
+        .project = l.project, .spender = l.spender, .shape = l.shape, .for_s = 600};
     TRY(funds_quote(base, w->now, TERM_S, &ask, &q, &why));
-    TRY(funds_gate(base, w->now, &q, ask.for_s, &why));
+    TRY(funds_gate(base, w->now, &ask, &q, &why));
     TRY(funds_lease_open(base, w->now, TERM_S, &l, &term, &why));
     *s = (struct seat){.open = true, .disk_mib = s->disk_mib, .slices_ms = w->now - T0};
     memcpy(s->lease, l.lease.s, ID_SIZE);
@@ -267,9 +272,32 @@ static enum err step_seat(struct tape *t, struct world *w, struct seat *s)
     return ERR_OK;
 }
 
+/* A cap above what is committed; lower ones are refused by budget_set. */
+static enum err do_budget(struct tape *t, struct world *w)
+{
+    static const char *const of[] = {"", "usr_1", "team=1"};
+    struct budget_row b = {.project = id_of("prj_one"), .cap_u = INT64_MAX / 4};
+    struct budget_list list = {0};
+    struct budget *money = NULL;
+    struct refusal why = {0};
+    struct books books;
+
+    b.scope = (enum budget_scope)tape_below(t, ARRAY_LEN(of));
+    assert_true(str_copy(b.scope_of, sizeof(b.scope_of), of[b.scope]));
+    assert_true(str_printf(b.name, sizeof(b.name), "cap%d", (int)b.scope));
+    TRY(money_budget_save(base, &b));
+    TRY(books_open(base, w->now, b.project, &books, &why));
+    TRY(budgets_load(&books, &list, &money));
+    for (size_t i = 0; i < list.len; i++)
+        if (str_eq(list.at[i].name, b.name))
+            b.cap_u = money[i].posted_u + money[i].pending_u + tape_range(t, 0, 2000000);
+    free(money);
+    vec_fini(&list);
+    return money_budget_save(base, &b);
+}
+
 static enum err step(struct tape *t, struct world *w)
 {
-    struct budget_row b = {.project = id_of("prj_one"), .name = "cap"};
     struct refusal why = {0};
 
     switch (tape_below(t, 12)) {
@@ -281,20 +309,8 @@ static enum err step(struct tape *t, struct world *w)
         return funds_node_time(base, w->now, id_of("nod_one"), w->now, !tape_chance(t, 30));
     case 3:
         return funds_tick(base, w->now, &why);
-    case 4: { /* a cap above what is committed; lower ones are refused by budget_set */
-        struct budget_list list = {0};
-        struct budget *money = NULL;
-        struct books books;
-
-        b.cap_u = INT64_MAX / 4;
-        TRY(money_budget_save(base, &b));
-        TRY(books_open(base, w->now, b.project, &books, &why));
-        TRY(budgets_load(&books, &list, &money));
-        b.cap_u = money[0].posted_u + money[0].pending_u + tape_range(t, 0, 2000000);
-        free(money);
-        vec_fini(&list);
-        return money_budget_save(base, &b);
-    }
+    case 4:
+        return do_budget(t, w);
     default:
         return step_seat(t, w, &w->seats[tape_below(t, LEASES_MAX)]);
     }

@@ -393,6 +393,49 @@ static bool law_joint_stop(struct tape *t)
     return true;
 }
 
+static bool members_fit(const struct budget_member *m, size_t n, int64_t until, int64_t room)
+{
+    __int128 sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t u = 0, run = MIN(until, m[i].ends_at_s) - m[i].start_s;
+
+        if (run > 0 && term_cost(m[i].windows, m[i].window_count, run, &u) != ERR_OK)
+            return false;
+        sum += MAX(u, m[i].held_u);
+    }
+    return sum <= room;
+}
+
+static bool law_members_end_together(struct tape *t)
+{
+    struct rate rates[LEASES_MAX];
+    struct term_window w[LEASES_MAX];
+    struct budget_member m[LEASES_MAX];
+    size_t n = 1 + tape_below(t, LEASES_MAX);
+    int64_t room = tape_size(t, INT64_C(1) << 50), from = tape_range(t, 0, 1000);
+    int64_t until = from + tape_range(t, 0, 2000), last;
+
+    for (size_t i = 0; i < n; i++) {
+        rates[i] = oracle_rate(t, INT64_C(1) << 40);
+        w[i] = (struct term_window){.rate = &rates[i],
+                                    .qty_from = tape_size(t, 100000),
+                                    .qty_per_s = 1 + (int64_t)tape_below(t, 8),
+                                    .to_s = INT64_MAX};
+        m[i] = (struct budget_member){.windows = &w[i],
+                                      .window_count = !tape_chance(t, 15),
+                                      .start_s = tape_range(t, 0, 1500),
+                                      .ends_at_s =
+                                          tape_chance(t, 20) ? tape_range(t, 0, 3000) : INT64_MAX,
+                                      .held_u = tape_size(t, 1000000)};
+    }
+    last = budget_joint_until(room, m, n, from, until);
+    TAPE_MUST(t, last >= from && last <= until);
+    TAPE_MUST(t, last == from || members_fit(m, n, last, room));
+    TAPE_MUST(t, last == until || !members_fit(m, n, last + 1, room));
+    return true;
+}
+
 /* ---- P11: whatever the wall clocks do, the charge is the evidence ---- */
 
 static bool law_clocks(struct tape *t)
@@ -443,6 +486,8 @@ int main(int argc, char **argv)
         {"P4 posted and pending never pass funds or budget, short terms are maximal",
          law_never_above_cap, 0},
         {"P4 members of a budget stop at the maximal joint second", law_joint_stop, 0},
+        {"P4 whatever they hold, all under a cap end at the maximal second",
+         law_members_end_together, 0},
         {"P11 no clock step changes a charge, no node can inflate time", law_clocks, 0},
     };
 

@@ -107,7 +107,7 @@ static void test_fifty(void **state)
 
         ok(funds_quote(s, T0, TERM_S, &ask, &q, &why));
         assert_int_equal(q.need_u, 1980000 + 200000);
-        enum err e = funds_gate(s, T0, &q, ask.for_s, &why);
+        enum err e = funds_gate(s, T0, &ask, &q, &why);
         if (e == ERR_OK) {
             open_lease(s, T0, &l);
             started++;
