@@ -242,8 +242,8 @@ enum err ask_disk_afford(struct op *op, const char *sku, int64_t mib)
     char text[3][MONEY_TEXT_SIZE];
     int64_t day_u, price_u;
 
-    TRY(funds_price_unit(op->store, op->now, sku, &price_u, &op->why));
     TRY(funds_wallet(op->store, op->now, op->who.project, &wallet, &op->why));
+    TRY(funds_price_unit(op->store, op->now, wallet.ccy, sku, &price_u, &op->why));
     TRY(micro_mul_div(price_u, mib, 1024, &day_u));
     if (wallet.available_u >= day_u)
         return ERR_OK;

@@ -92,12 +92,13 @@ struct funds_quote {
  * ERR_PRICE_UNKNOWN (sku). */
 enum err funds_quote(struct store *s, utime_t now, int64_t term_s, const struct funds_ask *ask,
                      struct funds_quote *ret_q, struct refusal *why);
-/* Price per base unit of a SKU for a new start now. Reader. ERR_PRICE_UNKNOWN (sku). */
-enum err funds_price(struct store *s, utime_t now, const char *sku, struct id *ret_id,
-                     struct rate *ret_r, struct refusal *why);
+/* Price per base unit of a SKU for a new start now, in the book of a currency. Reader.
+ * ERR_PRICE_UNKNOWN (sku). */
+enum err funds_price(struct store *s, utime_t now, struct currency ccy, const char *sku,
+                     struct id *ret_id, struct rate *ret_r, struct refusal *why);
 /* The same as µ per hour (cards, cores), per GiB and day (disks), per GiB (traffic). */
-enum err funds_price_unit(struct store *s, utime_t now, const char *sku, int64_t *ret_u,
-                          struct refusal *why);
+enum err funds_price_unit(struct store *s, utime_t now, struct currency ccy, const char *sku,
+                          int64_t *ret_u, struct refusal *why);
 
 /* Signs what was asked and its price versions: "q1.<id>.<until>.…". Reader. */
 enum err funds_quote_sign(struct store *s, utime_t now, const struct funds_ask *ask,

@@ -26,8 +26,11 @@ struct prices {
     struct price_version *v; /* owned */
     size_t n;
 };
-/* ERR_PRICE_UNKNOWN (sku) when there is none. */
-enum err prices_load(struct store *s, const char *sku, struct prices *ret_p, struct refusal *why);
+/* Of the book of that currency. ERR_PRICE_UNKNOWN (sku) when there is none. */
+enum err prices_load(struct store *s, struct currency ccy, const char *sku, struct prices *ret_p,
+                     struct refusal *why);
+/* The rate of a row: price, tiers, cap. */
+enum err price_row_rate(const struct price_row *row, struct rate *ret_r);
 void prices_fini(struct prices *p);
 #define AUTO_PRICES CLEANUP(prices_fini)
 

@@ -162,13 +162,13 @@ enum err funds_quote(struct store *s, utime_t now, int64_t term_s, const struct 
     return ERR_OK;
 }
 
-enum err funds_price(struct store *s, utime_t now, const char *sku, struct id *ret_id,
-                     struct rate *ret_r, struct refusal *why)
+enum err funds_price(struct store *s, utime_t now, struct currency ccy, const char *sku,
+                     struct id *ret_id, struct rate *ret_r, struct refusal *why)
 {
     AUTO_PRICES struct prices p = {0};
     size_t i;
 
-    TRY(prices_load(s, sku, &p, why));
+    TRY(prices_load(s, ccy, sku, &p, why));
     if (price_at(p.v, p.n, now / MS_PER_S, &i) != ERR_OK)
         return refusef(why, ERR_PRICE_UNKNOWN, "sku", "%s", sku);
     *ret_id = p.v[i].id;
@@ -176,14 +176,14 @@ enum err funds_price(struct store *s, utime_t now, const char *sku, struct id *r
     return ERR_OK;
 }
 
-enum err funds_price_unit(struct store *s, utime_t now, const char *sku, int64_t *ret_u,
-                          struct refusal *why)
+enum err funds_price_unit(struct store *s, utime_t now, struct currency ccy, const char *sku,
+                          int64_t *ret_u, struct refusal *why)
 {
     struct price_row row;
     struct rate rate;
     struct id id;
 
-    TRY(funds_price(s, now, sku, &id, &rate, why));
+    TRY(funds_price(s, now, ccy, sku, &id, &rate, why));
     TRY(money_price_get(s, id, &row));
     *ret_u = row.unit_u;
     return ERR_OK;

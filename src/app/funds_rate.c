@@ -38,20 +38,26 @@ void prices_fini(struct prices *p)
     *p = (struct prices){0};
 }
 
-/* A price book entry is a flat price; tiers and caps are the market issue's. */
+enum err price_row_rate(const struct price_row *row, struct rate *ret_r)
+{
+    return rate_of_tiers((struct price_rate){row->p, row->d}, row->tiers, row->cap_u, row->cap_qty,
+                         ret_r);
+}
+
 static enum err price_of_row(const struct price_row *r, struct price_version *ret_v)
 {
     *ret_v = (struct price_version){.id = r->id,
                                     .valid_from_s = r->valid_from_s,
                                     .announced_s = r->announced_s,
                                     .notice_s = r->notice_s};
-    return rate_flat((struct price_rate){r->p, r->d}, &ret_v->rate);
+    return price_row_rate(r, &ret_v->rate);
 }
 
-enum err prices_load(struct store *s, const char *sku, struct prices *ret_p, struct refusal *why)
+enum err prices_load(struct store *s, struct currency ccy, const char *sku, struct prices *ret_p,
+                     struct refusal *why)
 {
     struct price_row_list rows = {0};
-    enum err e = money_price_list(s, sku, &rows);
+    enum err e = money_price_list(s, ccy.code, sku, &rows);
 
     *ret_p = (struct prices){0};
     if (e == ERR_OK && rows.len == 0)
@@ -71,7 +77,7 @@ enum err window_rate(struct store *s, const struct window_row *w, struct rate *r
     struct price_row row;
 
     TRY(money_price_get(s, w->price, &row));
-    return rate_flat((struct price_rate){row.p, row.d}, ret_r);
+    return price_row_rate(&row, ret_r);
 }
 
 static void window_id(const struct books *b, const struct rating *r, struct id price, int64_t at_s,
@@ -184,7 +190,7 @@ enum err rating_add(const struct books *b, const struct rating *r, int64_t from_
 
     if (from_s >= to_s || r->qty_per_s == 0)
         return ERR_OK;
-    TRY(prices_load(b->store, r->sku, &p, why));
+    TRY(prices_load(b->store, b->ccy, r->sku, &p, why));
     TRY(split(b, &p, r, from_s, to_s, parts, PARTS_MAX, &n, why));
     for (size_t i = 0; i < n; i++)
         TRY(rate_days(b, r, &p.v[parts[i].version], parts[i].from_s, parts[i].to_s));
@@ -200,7 +206,7 @@ enum err rating_add_qty(const struct books *b, const struct rating *r, int64_t a
     struct period day;
     size_t n;
 
-    TRY(prices_load(b->store, r->sku, &p, why));
+    TRY(prices_load(b->store, b->ccy, r->sku, &p, why));
     TRY(split(b, &p, r, at_s, at_s + 1, &part, 1, &n, why));
     TRY(window_load(b, r, p.v[part.version].id, at_s, &w));
     qty = rate_affordable(&p.v[part.version].rate, w.qty, room_u, qty);
@@ -217,7 +223,7 @@ enum err rating_price(const struct books *b, const struct rating *r, int64_t at_
     struct price_part part;
     size_t n;
 
-    TRY(prices_load(b->store, r->sku, &p, why));
+    TRY(prices_load(b->store, b->ccy, r->sku, &p, why));
     TRY(split(b, &p, r, at_s, at_s + 1, &part, 1, &n, why));
     *ret_id = p.v[part.version].id;
     *ret_r = p.v[part.version].rate;
@@ -234,7 +240,7 @@ enum err plan_add(const struct books *b, struct term_plan *p, const struct ratin
     if (from_s >= to_s || r->qty_per_s == 0)
         return ERR_OK;
     CHECK(from_s >= p->start_s);
-    TRY(prices_load(b->store, r->sku, &prices, why));
+    TRY(prices_load(b->store, b->ccy, r->sku, &prices, why));
     TRY(split(b, &prices, r, from_s, to_s, parts, PARTS_MAX, &n, why));
     for (size_t i = 0; i < n; i++) {
         struct window_row w;

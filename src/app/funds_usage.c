@@ -99,8 +99,13 @@ static enum err rate_egress(const struct books *b, const struct rating *compute,
     r.lease = (struct id){0};
     r.qty_per_s = 0;
     funds_sku(METER_EGRESS, "", r.sku);
-    TRY(money_price_list(b->store, r.sku, &prices));
+    TRY(money_price_list(b->store, b->ccy.code, r.sku, &prices));
     bool priced = prices.len > 0 && prices.at[0].valid_from_s <= r.started_s;
+    for (size_t i = 0; i < prices.len; i++)
+        if (prices.at[i].tiers[0]) { /* tiers count what the whole project sends (money.md 1.3) */
+            r.subject = b->project;
+            r.instance = (struct id){0};
+        }
     vec_fini(&prices);
     if (!priced)
         return ERR_OK;

@@ -7,7 +7,7 @@
 
 /* "card-second", "core-second", "MiB-second", "byte" */
 const char *meter_unit(enum meter m);
-/* "1980000/3600" */
+/* rate_code: "1980000/3600" of one price */
 void json_rate(struct json_writer *w, const char *key, const struct rate *r);
 /* A money argument of the body in ccy, above or equal to zero. ERR_VALIDATION. */
 enum err money_arg(struct op *op, const char *name, struct currency ccy, int64_t *ret_u);

@@ -25,11 +25,13 @@ static struct id offer_id(const struct node *n, const char *model)
 static enum err offer_price(struct op *op, enum meter m, const char *model, int64_t *ret_u,
                             bool *ret_sold)
 {
+    struct currency ccy;
     char sku[SKU_SIZE];
     enum err e;
 
+    TRY(view_currency(op, op->who.project, &ccy));
     funds_sku(m, model, sku);
-    e = funds_price_unit(op->store, op->now, sku, ret_u, &op->why);
+    e = funds_price_unit(op->store, op->now, ccy, sku, ret_u, &op->why);
     *ret_sold = e == ERR_OK;
     if (e != ERR_PRICE_UNKNOWN) /* without a price nothing is offered */
         return e;

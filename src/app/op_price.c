@@ -1,75 +1,87 @@
-/* op_price.c: the price book. A version never changes; a new one is valid from now or later. */
-#include "app/op_money.h"
+/* op_price.c: the price books, one per currency. A version never changes; a new one is valid from
+ * now or later. A change above the configured size waits for a second operator. */
+#include "app/price_ask.h"
 #include "base/msg.h"
-#include "base/units.h"
 
-struct unit {
-    const char *name;
-    int64_t d; /* base units in one */
-};
-
-/* What a SKU is sold by, and the base units in one of it: never rounded (money.md 1.1). */
-static bool unit_of(const char *sku, struct unit *ret_u)
+static void write_terms(struct op *op, const struct price_row *row, struct currency ccy)
 {
-    static const struct {
-        const char *sku;
-        struct unit unit;
-    } units[] = {
-        {"cpu.seat", {"hour", 3600}},
-        {"disk", {"GiB-day", INT64_C(1024) * DAY_S}},
-        {"disk.stopped", {"GiB-day", INT64_C(1024) * DAY_S}},
-        {"disk.detached", {"GiB-day", INT64_C(1024) * DAY_S}},
-        {"egress", {"GiB", INT64_C(1) << 30}},
-    };
+    enum plan plan;
+    const char *covered;
+    bool is_plan = plan_sku_parse(row->sku, &plan, &covered);
 
-    for (size_t i = 0; i < ARRAY_LEN(units); i++)
-        if (str_eq(sku, units[i].sku)) {
-            *ret_u = units[i].unit;
-            return true;
-        }
-    *ret_u = (struct unit){"hour", 3600};
-    return str_starts(sku, "gpu.") && strlen(sku) > strlen("gpu.") && strlen(sku) < SKU_SIZE;
+    if (row->cap_qty > 0)
+        json_money(&op->out, "day_cap", row->cap_u, ccy);
+    else
+        json_none(&op->out, "day_cap");
+    json_str(&op->out, "refund", is_plan ? plan_policy_name((enum plan_policy)row->policy) : NULL);
+    if (is_plan)
+        json_i64(&op->out, "fee", row->fee_pct);
+    else
+        json_none(&op->out, "fee");
 }
 
-static enum err price_rate_of(const struct price_row *row, struct rate *ret_r)
-{
-    return rate_flat((struct price_rate){row->p, row->d}, ret_r);
-}
-
-/* The second at which it binds what runs already: a rise after its notice. */
-static int64_t binds_running(const struct price_row *row, const struct rate *before)
-{
-    struct rate rate;
-
-    if (!before || price_rate_of(row, &rate) != ERR_OK || !rate_rises(before, &rate))
-        return row->valid_from_s;
-    return MAX(row->valid_from_s, row->announced_s + row->notice_s);
-}
-
-/* affected < 0: not asked. before: the price it follows, or NULL. */
-static enum err write_price(struct op *op, const struct price_row *row, const struct rate *before,
-                            int64_t affected)
+/* p: the proposal it is, or NULL. counted: reach says what runs. */
+static enum err write_price(struct op *op, const struct price_row *row,
+                            const struct price_reach *reach, bool counted,
+                            const struct proposal_row *p)
 {
     struct currency ccy;
     struct rate rate;
 
-    TRY(currency_get(core_config_of(op->core)->currency, &ccy));
-    TRY(price_rate_of(row, &rate));
+    TRY(currency_get(row->currency, &ccy));
+    TRY(price_row_rate(row, &rate));
     json_object_begin(&op->out, NULL);
     json_str(&op->out, "id", row->id.s);
     json_str(&op->out, "sku", row->sku);
+    json_str(&op->out, "state", p ? "proposed" : "set");
+    json_str(&op->out, "proposed_by", p ? p->by_user.s : NULL);
     json_money(&op->out, "price", row->unit_u, ccy);
+    if (reach->follows)
+        json_money(&op->out, "price_before", reach->before_unit_u, ccy);
+    else
+        json_none(&op->out, "price_before");
     json_str(&op->out, "unit", row->unit);
     json_rate(&op->out, "rate", &rate);
+    write_terms(op, row, ccy);
     json_time(&op->out, "valid_from", row->valid_from_s * MS_PER_S);
     json_time(&op->out, "announced_at", row->announced_s * MS_PER_S);
-    if (affected < 0)
+    if (counted) {
+        json_i64(&op->out, "affected", reach->leases);
+        json_i64(&op->out, "affected_projects", reach->projects);
+    } else {
         json_none(&op->out, "affected");
+        json_none(&op->out, "affected_projects");
+    }
+    if (reach->binds_s == INT64_MAX)
+        json_none(&op->out, "binds_running_from");
     else
-        json_i64(&op->out, "affected", affected);
-    json_time(&op->out, "binds_running_from", binds_running(row, before) * MS_PER_S);
+        json_time(&op->out, "binds_running_from", reach->binds_s * MS_PER_S);
     json_object_finish(&op->out);
     return ERR_OK;
+}
+
+static enum err list_proposals(struct op *op, struct page *page)
+{
+    struct proposal_list list = {0};
+    enum err e = money_proposal_open(op->store, &list);
+
+    for (size_t i = 0; e == ERR_OK && i < list.len; i++) {
+        struct price_reach reach;
+
+        if (!page_takes(page, list.at[i].price.id.s))
+            continue;
+        e = price_reach_of(op, &list.at[i].price, true, &reach);
+        if (e == ERR_OK)
+            e = write_price(op, &list.at[i].price, &reach, true, &list.at[i]);
+    }
+    vec_fini(&list);
+    return e;
+}
+
+/* What covers a plan's or a package's seconds is no price that anybody set. */
+static bool listed(const struct price_row *row)
+{
+    return row->unit[0] != '\0';
 }
 
 enum err op_price_list(struct op *op)
@@ -81,90 +93,87 @@ enum err op_price_list(struct op *op)
     if (e == ERR_OK)
         e = money_price_list_all(op->store, &list);
     for (size_t i = 0; e == ERR_OK && i < list.len; i++) {
-        struct rate before;
-        bool follows = i > 0 && str_eq(list.at[i - 1].sku, list.at[i].sku);
+        struct price_reach reach;
 
-        if (follows)
-            e = price_rate_of(&list.at[i - 1], &before);
-        if (e == ERR_OK && page_takes(&page, list.at[i].id.s))
-            e = write_price(op, &list.at[i], follows ? &before : NULL, -1);
+        if (!listed(&list.at[i]) || !page_takes(&page, list.at[i].id.s))
+            continue;
+        e = price_reach_of(op, &list.at[i], false, &reach);
+        if (e == ERR_OK)
+            e = write_price(op, &list.at[i], &reach, false, NULL);
     }
     vec_fini(&list);
+    if (e == ERR_OK)
+        e = list_proposals(op, &page);
     return e == ERR_OK ? page_close(op, &page) : e;
 }
 
-/* Running instances (or disks) that pay by this SKU now. */
-static enum err count_affected(struct op *op, const char *sku, int64_t *ret_n)
+/* Into the book; what started in this very second keeps the price that it was shown. */
+static enum err add_price(struct op *op, struct price_row *row, struct price_reach *ret_reach)
 {
-    struct fund_lease_list leases = {0};
-    enum err e = money_lease_open_all(op->store, &leases);
-    int64_t n = 0, disks = 0;
+    int64_t started = 0;
 
-    for (size_t i = 0; i < leases.len; i++)
-        n += str_eq(leases.at[i].sku, sku);
-    vec_fini(&leases);
-    TRY(e);
-    for (enum meter m = METER_DISK; m <= METER_DISK_DETACHED; m++) {
-        char of[SKU_SIZE];
-
-        funds_sku(m, "", of);
-        if (str_eq(of, sku))
-            TRY(money_disk_count(op->store, m, &disks));
-    }
-    *ret_n = n + disks;
-    return ERR_OK;
-}
-
-static enum err read_price(struct op *op, struct price_row *row)
-{
-    const char *sku = people_arg(op, "sku", ""), *unit = people_arg(op, "unit", NULL);
-    const char *from = people_arg(op, "from", NULL);
-    struct currency ccy;
-    struct unit u;
-    utime_t at = op->now;
-
-    if (!unit_of(sku, &u))
-        return people_invalid(op, "sku",
-                              N_("one of gpu.MODEL, cpu.seat, disk, disk.stopped, disk.detached, "
-                                 "egress"));
-    if (unit && !str_eq(unit, u.name))
-        return people_invalid(op, "unit", u.name);
-    if (from && (time_parse(from, &at) != ERR_OK || at < op->now))
-        return people_invalid(op, "from", N_("a price is never changed for the past"));
-    TRY(currency_get(core_config_of(op->core)->currency, &ccy));
-    TRY(money_arg(op, "price", ccy, &row->unit_u));
-    (void)str_copy(row->sku, sizeof(row->sku), sku);
-    (void)str_copy(row->unit, sizeof(row->unit), u.name);
-    row->id = core_id(op->core, "prc");
-    row->p = row->unit_u;
-    row->d = u.d;
-    row->valid_from_s = from ? (at + MS_PER_S - 1) / MS_PER_S : op->now / MS_PER_S;
-    row->announced_s = op->now / MS_PER_S;
-    row->notice_s = PRICE_NOTICE_S;
-    return ERR_OK;
+    TRY(money_started_last(op->store, &started));
+    row->valid_from_s = MAX(row->valid_from_s, started + 1);
+    TRY(price_reach_of(op, row, true, ret_reach));
+    return money_price_add(op->store, row);
 }
 
 enum err op_price_set(struct op *op)
 {
-    AUTO_PRICES struct prices known = {0};
-    struct price_row row = {0};
-    const struct rate *before = NULL;
-    int64_t affected, started = 0;
+    struct proposal_row p = {.by_user = op->who.user};
+    struct price_reach reach;
 
-    TRY(read_price(op, &row));
-    (void)str_copy(op->object, sizeof(op->object), row.sku);
-    enum err e = prices_load(op->store, row.sku, &known, NULL);
-    if (e != ERR_OK && e != ERR_PRICE_UNKNOWN)
-        return e;
-    /* what started in this very second keeps the price that it was shown */
-    TRY(money_started_last(op->store, &started));
-    row.valid_from_s = MAX(row.valid_from_s, started + 1);
-    for (size_t i = 0; i < known.n; i++)
-        if (known.v[i].valid_from_s <= row.valid_from_s)
-            before = &known.v[i].rate;
-    if (known.n >= PRICE_VERSIONS_MAX)
-        return refusef(&op->why, ERR_TOO_LARGE, "what", "%s", row.sku);
-    TRY(count_affected(op, row.sku, &affected));
-    TRY(money_price_add(op->store, &row));
-    return write_price(op, &row, before, affected);
+    TRY(price_ask_read(op, &p.price));
+    (void)str_copy(op->object, sizeof(op->object), p.price.sku);
+    TRY(price_reach_of(op, &p.price, true, &reach));
+    if (op->who.user.s[0] && price_needs_second(op, &p.price, &reach)) {
+        TRY(money_proposal_save(op->store, &p));
+        return write_price(op, &p.price, &reach, true, &p);
+    }
+    TRY(add_price(op, &p.price, &reach));
+    return write_price(op, &p.price, &reach, true, NULL);
+}
+
+static enum err open_proposal(struct op *op, struct proposal_row *ret_p)
+{
+    struct id id = {""};
+    enum err e = str_copy(id.s, sizeof(id.s), op->path_arg[0])
+                     ? money_proposal_get(op->store, id, ret_p)
+                     : ERR_NOT_FOUND;
+
+    if (e == ERR_NOT_FOUND || (e == ERR_OK && ret_p->state != PROPOSAL_OPEN))
+        return people_not_found(op, "proposed price", op->path_arg[0], "admin price ls");
+    (void)str_copy(op->object, sizeof(op->object), id.s);
+    return e;
+}
+
+/* Notice runs from here, and nothing before it is touched. */
+enum err op_price_approve(struct op *op)
+{
+    struct proposal_row p;
+    struct price_reach reach;
+
+    TRY(open_proposal(op, &p));
+    if (str_eq(p.by_user.s, op->who.user.s))
+        return refusef(&op->why, ERR_APPROVAL_OWN, "name", "%s", p.price.id.s);
+    p.state = PROPOSAL_APPROVED;
+    p.decided_by = op->who.user;
+    TRY(money_proposal_save(op->store, &p));
+    p.price.announced_s = op->now / MS_PER_S;
+    p.price.valid_from_s = MAX(p.price.valid_from_s, p.price.announced_s);
+    TRY(add_price(op, &p.price, &reach));
+    return write_price(op, &p.price, &reach, true, NULL);
+}
+
+enum err op_price_withdraw(struct op *op)
+{
+    struct proposal_row p;
+
+    TRY(open_proposal(op, &p));
+    p.state = PROPOSAL_WITHDRAWN;
+    p.decided_by = op->who.user;
+    TRY(money_proposal_save(op->store, &p));
+    json_object_begin(&op->out, NULL);
+    json_object_finish(&op->out);
+    return ERR_OK;
 }

@@ -24,7 +24,10 @@ const char *meter_unit(enum meter m)
 
 void json_rate(struct json_writer *w, const char *key, const struct rate *r)
 {
-    json_strf(w, key, "%" PRId64 "/%" PRId64, r->tiers[0].p, r->d);
+    char code[RATE_CODE_SIZE];
+
+    rate_code(r, code, sizeof(code));
+    json_str(w, key, code);
 }
 
 const char *query_arg(const struct op *op, const char *name)

@@ -337,6 +337,8 @@ static struct core_config core_config_from(const struct daemon_config *c)
     k.node_silent_ms = c->node_silent_s * MS_PER_S;
     k.keep_stopped_ms = c->keep_stopped_days * 86400 * MS_PER_S;
     k.term_s = c->term_s;
+    k.price_second_pct = c->price_second_pct;
+    k.price_second_amount = c->price_second_amount;
     (void)str_copy(k.backup_dir, sizeof(k.backup_dir), c->backup_folder);
     return k;
 }

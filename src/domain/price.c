@@ -68,6 +68,22 @@ enum err price_split(const struct price_version *v, size_t n, int64_t started_s,
     return ERR_OK;
 }
 
+int64_t price_binds_at(const struct price_version *v, size_t n, int64_t started_s, size_t index)
+{
+    int64_t now = started_s, at = 0;
+    size_t cur, next = 0;
+
+    if (price_at(v, n, started_s, &cur) != ERR_OK)
+        return INT64_MAX;
+    while (cur != index) {
+        if (!next_binding(v, n, cur, now, &next, &at))
+            return INT64_MAX;
+        cur = next;
+        now = at;
+    }
+    return now;
+}
+
 enum err price_split_months(const struct zone *z, struct price_part *parts, size_t max,
                             size_t *io_count)
 {

@@ -34,6 +34,9 @@ enum err price_at(const struct price_version *v, size_t n, int64_t t_s, size_t *
  * version, in order. An empty interval gives no part. ERR_PRICE_UNKNOWN, ERR_TOO_LARGE (max). */
 enum err price_split(const struct price_version *v, size_t n, int64_t started_s, int64_t from_s,
                      int64_t to_s, struct price_part *ret_parts, size_t max, size_t *ret_count);
+/* The first second at which version index binds a lease that started at started_s and runs on;
+ * INT64_MAX: never (a later version takes its turn first, or the lease started after it). */
+int64_t price_binds_at(const struct price_version *v, size_t n, int64_t started_s, size_t index);
 /* Cuts parts further at the month borders of a zone, so that each part is one rating window. */
 enum err price_split_months(const struct zone *z, struct price_part *parts, size_t max,
                             size_t *io_count);

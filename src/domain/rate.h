@@ -49,3 +49,15 @@ bool rate_rises(const struct rate *from, const struct rate *to);
 void rate_format(const struct rate *r, struct currency ccy, const char *unit, char *buf,
                  size_t size);
 #define RATE_TEXT_SIZE 512
+
+/* The same rate in whole numbers only, as it is stored and exported: "P/D", then ";FROM:P" for each
+ * further tier, then ",CAP/QTY" when there is a cap. What a tier list alone says is the part
+ * between: "FROM:P;FROM:P", "" for one price. buf: RATE_CODE_SIZE and RATE_TIERS_TEXT_SIZE. */
+#define RATE_TIERS_TEXT_SIZE 320
+#define RATE_CODE_SIZE 420
+void rate_code(const struct rate *r, char *buf, size_t size);
+void rate_tiers_write(const struct rate *r, char *buf, size_t size);
+/* The rate of a first price, a tier list and a cap. ERR_VALIDATION for what rate_check refuses or
+ * any other text. */
+enum err rate_of_tiers(struct price_rate first, const char *tiers, int64_t cap_u, int64_t cap_qty,
+                       struct rate *ret_r);

@@ -2,39 +2,6 @@
 
 #include "store/sql.h"
 
-static const struct col price_cols[] = {
-    TEXT_COL(struct price_row, id),
-    TEXT_COL(struct price_row, sku),
-    BIGINT_COL(struct price_row, p),
-    BIGINT_COL(struct price_row, d),
-    TEXT_COL(struct price_row, unit),
-    BIGINT_COL(struct price_row, unit_u),
-    BIGINT_COL(struct price_row, valid_from_s),
-    BIGINT_COL(struct price_row, announced_s),
-    BIGINT_COL(struct price_row, notice_s),
-};
-ROW_TYPE(price_type, "price_version", struct price_row, price_cols, 1);
-
-enum err money_price_add(struct store *s, const struct price_row *p)
-{
-    return row_save(s, &price_type, p);
-}
-
-enum err money_price_get(struct store *s, struct id id, struct price_row *ret_p)
-{
-    return row_get(s, &price_type, ret_p, "WHERE id=?", "t", id.s);
-}
-
-enum err money_price_list(struct store *s, const char *sku, struct price_row_list *ret_l)
-{
-    return row_list(s, &price_type, ret_l, "WHERE sku=? ORDER BY valid_from_s, rowid", "t", sku);
-}
-
-enum err money_price_list_all(struct store *s, struct price_row_list *ret_l)
-{
-    return row_list(s, &price_type, ret_l, "ORDER BY sku, valid_from_s, rowid", "");
-}
-
 static const struct col account_cols[] = {
     TEXT_COL(struct ledger_account, id),
     TEXT_COL(struct ledger_account, ledger),
@@ -284,11 +251,20 @@ enum err money_started_last(struct store *s, int64_t *ret_s)
                    ret_s);
 }
 
-enum err money_disk_count(struct store *s, enum meter m, int64_t *ret_n)
+enum err money_disk_count(struct store *s, const char *currency, enum meter m, int64_t *ret_n,
+                          int64_t *ret_projects)
 {
-    return one_i64(
-        sql_open(s, "SELECT count(*) FROM fund_disk WHERE meter=? AND closed=0", "i", (int64_t)m),
-        ret_n);
+    struct sql q = sql_open(s,
+                            "SELECT count(*), count(DISTINCT d.project) FROM fund_disk d "
+                            "JOIN project p ON p.id=d.project "
+                            "WHERE d.meter=? AND d.closed=0 AND p.currency=?",
+                            "it", (int64_t)m, currency);
+
+    if (sql_next(&q)) {
+        *ret_n = sql_i64(&q, 0);
+        *ret_projects = sql_i64(&q, 1);
+    }
+    return sql_close(&q);
 }
 
 static const struct col project_cols[] = {

@@ -4,17 +4,24 @@
 #pragma once
 
 #include "domain/ledger.h"
+#include "domain/rate.h"
 #include "store/store.h"
 
 #define MONEY_SKU_SIZE 48
 #define MONEY_FREE METER_COUNT /* meter of a disk that costs nothing now */
 
+#define MONEY_TIERS_SIZE RATE_TIERS_TEXT_SIZE
 struct price_row {
     struct id id;
     char sku[MONEY_SKU_SIZE];
+    char currency[4];
     int64_t p, d;
     char unit[16];
-    int64_t unit_u; /* the price as it was set, per unit */
+    int64_t unit_u;               /* the price as it was set, per unit */
+    char tiers[MONEY_TIERS_SIZE]; /* what follows the first tier: rate_tiers_read */
+    int64_t cap_u, cap_qty;       /* 0: no cap */
+    int32_t policy;               /* of a plan: enum plan_policy */
+    int32_t fee_pct;              /* of its discount, when it is clawed back */
     int64_t valid_from_s, announced_s, notice_s;
 };
 struct price_row_list {
@@ -23,8 +30,25 @@ struct price_row_list {
 };
 enum err money_price_add(struct store *s, const struct price_row *p);
 enum err money_price_get(struct store *s, struct id id, struct price_row *ret_p);
-enum err money_price_list(struct store *s, const char *sku, struct price_row_list *ret_l);
+/* One price book is a currency. */
+enum err money_price_list(struct store *s, const char *currency, const char *sku,
+                          struct price_row_list *ret_l);
+/* By sku and currency, then in the order in which they take effect. */
 enum err money_price_list_all(struct store *s, struct price_row_list *ret_l);
+
+enum proposal_state { PROPOSAL_OPEN, PROPOSAL_APPROVED, PROPOSAL_WITHDRAWN };
+struct proposal_row {
+    struct price_row price; /* as it was asked for; its id is the proposal's */
+    struct id by_user, decided_by;
+    enum proposal_state state;
+};
+struct proposal_list {
+    struct proposal_row *at;
+    size_t len, cap;
+};
+enum err money_proposal_save(struct store *s, const struct proposal_row *p);
+enum err money_proposal_get(struct store *s, struct id id, struct proposal_row *ret_p);
+enum err money_proposal_open(struct store *s, struct proposal_list *ret_l);
 
 enum err money_account_get(struct store *s, const char *id, struct ledger_account *ret_a);
 enum err money_account_save(struct store *s, const struct ledger_account *a);
@@ -199,8 +223,9 @@ enum err money_disk_of_node(struct store *s, struct id node, struct fund_disk_li
 enum err money_disk_of_lease(struct store *s, struct id lease, struct fund_disk_list *ret_l);
 /* The last second at which something that is not over began to bind prices; 0: nothing did. */
 enum err money_started_last(struct store *s, int64_t *ret_s);
-/* Disks that this meter runs for. */
-enum err money_disk_count(struct store *s, enum meter m, int64_t *ret_n);
+/* Disks that this meter runs for in projects of a currency, and how many projects that are. */
+enum err money_disk_count(struct store *s, const char *currency, enum meter m, int64_t *ret_n,
+                          int64_t *ret_projects);
 enum err money_disk_of_project(struct store *s, struct id project, struct fund_disk_list *ret_l);
 
 struct fund_project {

@@ -211,7 +211,8 @@ static enum err do_price(struct tape *t, struct world *w)
     static const char *const skus[] = {"gpu.RTX 4090", "cpu.seat", "disk", "disk.stopped"};
     size_t i = (size_t)tape_below(t, ARRAY_LEN(skus));
     int64_t started = 0;
-    struct price_row r = {.p = tape_range(t, 0, 9000000),
+    struct price_row r = {.currency = "CNY",
+                          .p = tape_range(t, 0, 9000000),
                           .d = i < 2 ? 3600 : DISK_D,
                           .announced_s = w->now / 1000,
                           .notice_s = PRICE_NOTICE_S};

@@ -31,6 +31,7 @@ static inline void price_add(struct store *s, const char *id, const char *sku, i
                              int64_t valid_from_s, int64_t announced_s)
 {
     struct price_row r = {.id = id_of(id),
+                          .currency = "CNY",
                           .p = p,
                           .d = d,
                           .unit_u = p,

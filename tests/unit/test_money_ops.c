@@ -13,6 +13,7 @@ struct desk {
     struct core *c;
     utime_t now_ms; /* both clocks */
     int calls;
+    const char *user;
     json_t *answer; /* owned */
     char *text;     /* owned */
     enum err code;
@@ -42,16 +43,21 @@ static struct core_now now_of(const struct desk *d)
     return now;
 }
 
-static void desk_open(struct desk *d, int64_t cash_u, const char *backup_dir)
+static void desk_open_with(struct desk *d, int64_t cash_u, const char *backup_dir,
+                           struct core_config config)
 {
-    struct core_config config = core_config_default();
     struct refusal why = {0};
     struct core_now now;
 
-    *d = (struct desk){.s = books_new(cash_u), .now_ms = T0};
+    *d = (struct desk){.s = books_new(cash_u), .now_ms = T0, .user = "usr_one"};
     assert_true(str_copy(config.backup_dir, sizeof(config.backup_dir), backup_dir));
     now = now_of(d);
     ok(core_init(&d->c, d->s, &config, id_maker_seeded(3), &now, &why));
+}
+
+static void desk_open(struct desk *d, int64_t cash_u, const char *backup_dir)
+{
+    desk_open_with(d, cash_u, backup_dir, core_config_default());
 }
 
 static void desk_close(struct desk *d)
@@ -68,7 +74,7 @@ static enum err call(struct desk *d, const char *name, const char *path, const c
     struct core_request r = {.lang = LANG_EN,
                              .reply = on_reply,
                              .reply_user = d,
-                             .who = {.user = id_of("usr_one"),
+                             .who = {.user = id_of(d->user),
                                      .project = id_of("prj_one"),
                                      .role = ROLE_OWNER,
                                      .is_operator = true}};
@@ -263,6 +269,150 @@ static void test_prices(void **state)
     desk_close(&d);
 }
 
+static const char *text_of(const struct desk *d, const char *field)
+{
+    return json_string_value(json_object_get(d->answer, field));
+}
+
+/* Two prices that take effect in the same second: the later one counts, against what runs. */
+static void test_price_preview(void **state)
+{
+    (void)state;
+    struct funds_lease l = lease_ask("lea_a", "ins_a", 1);
+    struct refusal why = {0};
+    struct funds_term t;
+    struct desk d;
+
+    desk_open(&d, 100000000, "");
+    ok(funds_lease_open(d.s, T0, TERM_S, &l, &t, &why));
+    ok(call(&d, "price_set", NULL,
+            "{\"sku\":\"gpu.RTX 4090\",\"price\":\"3.50\",\"from\":\"2026-03-02T00:00:00Z\"}"));
+    assert_string_equal(amount(&d, "price_before"), "1.98");
+    /* below 3.50, which never comes to bind, but above the 1.98 that is paid */
+    ok(call(&d, "price_set", NULL,
+            "{\"sku\":\"gpu.RTX 4090\",\"price\":\"2.50\",\"from\":\"2026-03-02T00:00:00Z\"}"));
+    assert_string_equal(text_of(&d, "binds_running_from"), "2026-03-08T00:00:00Z");
+    assert_int_equal(json_integer_value(json_object_get(d.answer, "affected_projects")), 1);
+    ok(call(&d, "price_set", NULL, "{\"sku\":\"gpu.RTX 4090\",\"price\":\"1.50\"}"));
+    assert_string_equal(text_of(&d, "binds_running_from"), "2026-03-01T00:00:01Z");
+    desk_close(&d);
+}
+
+/* Another currency is another book; tiers count what a project sends; a day costs its cap. */
+static void test_price_books(void **state)
+{
+    (void)state;
+    struct currency usd, jpy;
+    struct rate rate;
+    struct desk d;
+    struct id id;
+    int64_t u;
+
+    desk_open(&d, 100000000, "");
+    ok(currency_get("USD", &usd));
+    ok(currency_get("JPY", &jpy));
+    ok(call(
+        &d, "price_set", NULL,
+        "{\"sku\":\"gpu.RTX 4090\",\"price\":\"0.30\",\"currency\":\"USD\",\"day_cap\":\"5\"}"));
+    assert_string_equal(text_of(&d, "rate"), "300000/3600,5000000/86400");
+    assert_true(json_is_null(json_object_get(d.answer, "price_before")));
+    ok(funds_price(d.s, d.now_ms, usd, "gpu.RTX 4090", &id, &rate, NULL));
+    ok(rate_total(&rate, 86400 + 3600, &u));
+    assert_int_equal(u, 5300000);
+    assert_int_equal(funds_price(d.s, d.now_ms, jpy, "gpu.RTX 4090", &id, &rate, NULL),
+                     ERR_PRICE_UNKNOWN);
+    ok(call(&d, "price_set", NULL,
+            "{\"sku\":\"egress\",\"price\":\"0.8\",\"tier\":[\"100:0.5\",\"1000:0.2\"]}"));
+    assert_string_equal(text_of(&d, "rate"),
+                        "800000/1073741824;107374182400:500000;1073741824000:200000");
+    assert_int_equal(call(&d, "price_set", NULL,
+                          "{\"sku\":\"egress\",\"price\":\"1\",\"tier\":[\"10:0.5\",\"10:0.4\"]}"),
+                     ERR_VALIDATION);
+    assert_int_equal(
+        call(&d, "price_set", NULL, "{\"sku\":\"egress\",\"price\":\"1\",\"tier\":[\"x:0.5\"]}"),
+        ERR_VALIDATION);
+    assert_int_equal(
+        call(&d, "price_set", NULL, "{\"sku\":\"disk\",\"price\":\"1\",\"currency\":\"ABC\"}"),
+        ERR_VALIDATION);
+    assert_int_equal(
+        call(&d, "price_set", NULL, "{\"sku\":\"disk\",\"price\":\"1\",\"day_cap\":\"1\"}"),
+        ERR_VALIDATION);
+    assert_int_equal(
+        call(&d, "price_set", NULL, "{\"sku\":\"cpu.seat\",\"price\":\"1\",\"fee\":5}"),
+        ERR_VALIDATION);
+    desk_close(&d);
+}
+
+/* Traffic of two instances of a project goes up the same tiers. */
+static void test_price_tiers_live(void **state)
+{
+    (void)state;
+    struct window_list windows = {0};
+    struct refusal why = {0};
+    struct funds_term t;
+    struct desk d;
+
+    desk_open(&d, 100000000, "");
+    ok(call(&d, "price_set", NULL, "{\"sku\":\"egress\",\"price\":\"2\",\"tier\":[\"1:1\"]}"));
+    for (int k = 0; k < 2; k++) {
+        struct funds_lease l = lease_ask(k ? "lea_b" : "lea_a", k ? "ins_b" : "ins_a", 1);
+        struct funds_slice one;
+
+        ok(funds_lease_open(d.s, T0 + 5000, TERM_S, &l, &t, &why));
+        ok(funds_lease_ready(d.s, l.lease, T0 + 5000));
+        one = slice_of(k ? "lea_b" : "lea_a", k + 1, 5000, 15000);
+        one.tx_bytes = INT64_C(1) << 30;
+        assert_int_equal(deliver(d.s, T0 + 15000, &one, 1).taken, 1);
+    }
+    ok(money_window_all(d.s, &windows));
+    bool seen = false;
+    for (size_t i = 0; i < windows.len; i++)
+        if (windows.at[i].meter == METER_EGRESS) {
+            assert_false(seen);
+            seen = true;
+            assert_int_equal(windows.at[i].rated_u, 3000000);
+            assert_string_equal(windows.at[i].subject.s, "prj_one");
+        }
+    assert_true(seen);
+    vec_fini(&windows);
+    check_books(d.s, T0 + 20000);
+    ok(call(&d, "bill_get", NULL, "{}"));
+    desk_close(&d);
+}
+
+static void test_price_second(void **state)
+{
+    (void)state;
+    struct core_config config = core_config_default();
+    char path[ID_SIZE];
+    struct desk d;
+
+    config.price_second_pct = 20;
+    desk_open_with(&d, 100000000, "", config);
+    ok(call(&d, "price_set", NULL, "{\"sku\":\"gpu.RTX 4090\",\"price\":\"2.376\"}"));
+    assert_string_equal(text_of(&d, "state"), "set"); /* exactly 20 percent */
+    ok(call(&d, "price_set", NULL, "{\"sku\":\"gpu.RTX 4090\",\"price\":\"1\"}"));
+    assert_string_equal(text_of(&d, "state"), "proposed");
+    assert_string_equal(text_of(&d, "proposed_by"), "usr_one");
+    assert_true(str_copy(path, sizeof(path), text_of(&d, "id")));
+    assert_int_equal(call(&d, "price_approve", path, "{}"), ERR_APPROVAL_OWN);
+    ok(call(&d, "price_list", NULL, "{}"));
+    assert_int_equal(json_array_size(json_object_get(d.answer, "items")), 7);
+    d.user = "usr_two";
+    d.now_ms += 60000;
+    ok(call(&d, "price_approve", path, "{\"dry_run\":true}"));
+    ok(call(&d, "price_approve", path, "{}"));
+    assert_string_equal(text_of(&d, "state"), "set");
+    assert_string_equal(text_of(&d, "announced_at"), "2026-03-01T00:01:00Z");
+    assert_int_equal(call(&d, "price_approve", path, "{}"), ERR_NOT_FOUND);
+    ok(call(&d, "price_set", NULL, "{\"sku\":\"gpu.RTX 4090\",\"price\":\"9\"}"));
+    assert_true(str_copy(path, sizeof(path), text_of(&d, "id")));
+    ok(call(&d, "price_withdraw", path, "{}"));
+    assert_int_equal(call(&d, "price_withdraw", path, "{}"), ERR_NOT_FOUND);
+    assert_int_equal(call(&d, "price_approve", "prc_none", "{}"), ERR_NOT_FOUND);
+    desk_close(&d);
+}
+
 static void test_budgets(void **state)
 {
     (void)state;
@@ -353,6 +503,10 @@ int main(void)
         {"a bill is computed again from the usage export alone", test_recompute, 0, 0, 0},
         {"a long export comes in pages without loss", test_pages, 0, 0, 0},
         {"a price is exact, never retroactive, and says who it reaches", test_prices, 0, 0, 0},
+        {"a preview counts from what really binds", test_price_preview, 0, 0, 0},
+        {"each currency has a book; tiers and day caps", test_price_books, 0, 0, 0},
+        {"a project goes up one flight of tiers", test_price_tiers_live, 0, 0, 0},
+        {"a large change needs a second operator", test_price_second, 0, 0, 0},
         {"a budget says what is spent, and no cap is below it", test_budgets, 0, 0, 0},
         {"the check passes a good store and finds a bad one", test_check, 0, 0, 0},
         {"a backup is a whole store in the configured folder", test_backup, 0, 0, 0},

@@ -1,0 +1,93 @@
+#include "domain/plan.h"
+
+#include "base/str.h"
+
+static const char *const policies[] = {
+    [PLAN_PRO_RATA] = "pro_rata",
+    [PLAN_CLAWBACK] = "clawback",
+};
+
+const char *plan_policy_name(enum plan_policy p)
+{
+    CHECK((size_t)p < ARRAY_LEN(policies));
+    return policies[p];
+}
+
+bool plan_policy_find(const char *name, enum plan_policy *ret_p)
+{
+    for (size_t i = 0; i < ARRAY_LEN(policies); i++)
+        if (str_eq(name, policies[i])) {
+            *ret_p = (enum plan_policy)i;
+            return true;
+        }
+    return false;
+}
+
+enum plan plan_of_unit(enum calendar_unit u)
+{
+    switch (u) {
+    case CALENDAR_DAY:
+        return PLAN_DAY;
+    case CALENDAR_WEEK:
+        return PLAN_WEEK;
+    case CALENDAR_MONTH:
+        return PLAN_MONTH;
+    case CALENDAR_YEAR:
+        return PLAN_YEAR;
+    case CALENDAR_HOUR:
+        break;
+    }
+    return PLAN_ON_DEMAND;
+}
+
+bool plan_unit_find(const char *name, enum plan *ret_plan, enum calendar_unit *ret_unit)
+{
+    enum calendar_unit u;
+
+    if (!calendar_unit_find(name, &u) || plan_of_unit(u) == PLAN_ON_DEMAND)
+        return false;
+    *ret_plan = plan_of_unit(u);
+    *ret_unit = u;
+    return true;
+}
+
+bool plan_sku(enum plan p, const char *sku, char *buf, size_t size)
+{
+    return str_printf(buf, size, "plan.%s.%s", plan_name(p), sku);
+}
+
+bool plan_sku_parse(const char *sku, enum plan *ret_plan, const char **ret_covered)
+{
+    for (enum plan p = PLAN_DAY; p <= PLAN_YEAR; p++) {
+        const char *name = plan_name(p);
+        size_t n = strlen("plan.") + strlen(name);
+
+        if (str_starts(sku, "plan.") && str_starts(sku + strlen("plan."), name) && sku[n] == '.' &&
+            str_starts(sku + n + 1, "gpu.") && strlen(sku + n + 1) > strlen("gpu.")) {
+            *ret_plan = p;
+            *ret_covered = sku + n + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum err plan_release(const struct plan_term *t, int64_t at_s, struct refund *ret_r)
+{
+    int64_t total = t->end_s - t->start_s, used = MIN(MAX(at_s - t->start_s, (int64_t)0), total);
+    int64_t paid, consumed;
+
+    if (total <= 0 || t->cards <= 0)
+        return ERR_VALIDATION;
+    TRY(micro_add(t->paid.gift_u, t->paid.cash_u, &paid));
+    TRY(micro_add(paid, t->paid.voucher_u, &paid));
+    if (t->policy == PLAN_CLAWBACK && t->ondemand) {
+        struct refund_clawback c;
+
+        TRY(refund_claw_back(paid, used, total, t->ondemand, t->cards, t->fee_pct, 100, &c));
+        consumed = c.consumed_u;
+    } else {
+        TRY(refund_pro_rata(paid, used, total, &consumed));
+    }
+    return refund_split(t->paid, consumed, ret_r);
+}
