@@ -64,8 +64,7 @@ const struct card_row *card_find(const char *name, int64_t memory_mib)
         if (!found || (memory_mib > 0 && !memory_near(r->memory_gib * 1024, memory_mib)))
             continue;
         /* "A100 80GB" says which of two */
-        if (str_printf(said, sizeof(said), " %" PRId64 "gb ", r->memory_gib) &&
-            strstr(words, said))
+        if (str_printf(said, sizeof(said), " %" PRId64 "gb ", r->memory_gib) && strstr(words, said))
             found += 1;
         if (found > most) {
             most = found;

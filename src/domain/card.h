@@ -6,19 +6,19 @@
 
 struct card_row {
     const char *name;
-    const char *match;  /* words, lower case, that name the card in other people's spelling */
+    const char *match; /* words, lower case, that name the card in other people's spelling */
     const char *vendor;
-    int64_t memory_gib; /* nominal */
-    int64_t usable_mib; /* what a process can have */
+    int64_t memory_gib;    /* nominal */
+    int64_t usable_mib;    /* what a process can have */
     double bandwidth_gbps; /* memory, GB/s; 0 unknown */
     double tflops16;       /* dense 16-bit with 32-bit sums */
     bool bf16;
     double achievable_tflops; /* measured matrix products; 0: not measured */
     double fp8_tflops;        /* 0: none */
     const char *capability;
-    int64_t domain;    /* cards joined by a fast link: tensor parallelism stays inside */
-    double link_gbps;  /* 0 unknown */
-    const char *mig;   /* "1g.10gb x7;2g.20gb x3"; NULL none */
+    int64_t domain;   /* cards joined by a fast link: tensor parallelism stays inside */
+    double link_gbps; /* 0 unknown */
+    const char *mig;  /* "1g.10gb x7;2g.20gb x3"; NULL none */
     const char *note;
 };
 extern const struct card_row card_rows[];

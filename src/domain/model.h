@@ -1,5 +1,5 @@
-/* model.h: what a model is, from what people have at hand: its name, a Hugging Face config.json, the
- * headers of safetensors files, their index, or the header of a GGUF file.
+/* model.h: what a model is, from what people have at hand: its name, a Hugging Face config.json,
+ * the headers of safetensors files, their index, or the header of a GGUF file.
  *
  * Works on bytes that somebody else read; foreign, possibly hostile. Nothing is trusted: sizes are
  * bounded before they are used, memory stays flat (no allocation), time is linear in the bytes.
@@ -16,7 +16,8 @@
 #define MODEL_GGUF_MAX ((size_t)64 << 20)   /* header and tensor table of a GGUF file */
 #define MODEL_TENSORS_MAX 400000
 
-/* ---- by name (data/models.tsv, in the program) ------------------------------------------------ */
+/* ---- by name (data/models.tsv, in the program) ------------------------------------------------
+ */
 
 struct model_row {
     const char *aliases; /* further names, by commas; NULL: none */
@@ -33,7 +34,8 @@ const struct model_row *model_near(int64_t params);
 /* "7B", "6.7b", "350M", "1.1T", "7615616512". */
 bool model_params_parse(const char *s, int64_t *ret_n);
 
-/* ---- by file ---------------------------------------------------------------------------------- */
+/* ---- by file ----------------------------------------------------------------------------------
+ */
 
 /* A config.json. like: count an architecture that is not known as this one ("llama"); NULL: refuse
  * it. */
@@ -45,8 +47,8 @@ struct model_tensors {
     struct size_type_sum type[SIZE_TYPES_MAX];
     size_t type_count;
     int64_t bytes, count;
-    int64_t layers, experts; /* one more than the highest number seen */
-    int64_t vocab, hidden;   /* of the embedding */
+    int64_t layers, experts;              /* one more than the highest number seen */
+    int64_t vocab, hidden;                /* of the embedding */
     int64_t q, kv, head, ffn, expert_ffn; /* rows of the projections; head: of a q or k norm */
     bool has_head, has_bias, adapter;
 };

@@ -1,6 +1,6 @@
-/* model_config.c: the fields of a Hugging Face config.json. The same thing has many names there; the
- * tables below say which. What an architecture adds that no field says (norms, biases, whether the
- * head is tied) is a trait of its model_type. */
+/* model_config.c: the fields of a Hugging Face config.json. The same thing has many names there;
+ * the tables below say which. What an architecture adds that no field says (norms, biases, whether
+ * the head is tied) is a trait of its model_type. */
 #include <stdlib.h>
 
 #include "base/jscan.h"
@@ -208,11 +208,8 @@ static enum err broken(struct refusal *why, const char *field, const char *text)
 {
     enum err e = refuse(why, ERR_MODEL_FILE);
 
-    refusal_set(why, "what", "config.json");
-    if (field && *field)
-        refusal_setf(why, "why", "%s: %s", field, text);
-    else
-        refusal_set(why, "why", text);
+    refusal_setf(why, "what", "config.json%s%s", field && *field ? ": " : "", field ? field : "");
+    refusal_set(why, "why", text);
     return e;
 }
 
@@ -231,9 +228,10 @@ static bool field_take(struct jscan *s, const struct field *f, struct config *c)
         return true;
     }
     if (f->type == TEXT)
-        return jscan_text(s, at, f->at == AT(kind)    ? sizeof(c->kind)
-                                 : f->at == AT(dtype) ? sizeof(c->dtype)
-                                                      : sizeof(c->method));
+        return jscan_text(s, at,
+                          f->at == AT(kind)    ? sizeof(c->kind)
+                          : f->at == AT(dtype) ? sizeof(c->dtype)
+                                               : sizeof(c->method));
     if (!jscan_i64(s, to))
         return false;
     if (*to > VALUE_MAX)
@@ -473,8 +471,8 @@ enum err model_config(const void *bytes, size_t len, const char *like, struct si
                       s.fault ? s.fault : N_("it is not JSON"));
     const unsigned *traits = traits_of(like ? like : c.kind);
     if (!traits) {
-        enum err e = refusef(why, ERR_MODEL_KIND, "kind", "%s",
-                             like ? like : (c.kind[0] ? c.kind : "-"));
+        enum err e =
+            refusef(why, ERR_MODEL_KIND, "kind", "%s", like ? like : (c.kind[0] ? c.kind : "-"));
         return e;
     }
     TRY(need(&c, why));

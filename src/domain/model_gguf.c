@@ -1,5 +1,5 @@
-/* model_gguf.c: the header of a GGUF file: keys and values, then the table of tensors. Only what the
- * shape of a model needs is kept; vocabularies and merges are stepped over. */
+/* model_gguf.c: the header of a GGUF file: keys and values, then the table of tensors. Only what
+ * the shape of a model needs is kept; vocabularies and merges are stepped over. */
 #include "base/msg.h"
 #include "base/str.h"
 #include "domain/model.h"
@@ -23,7 +23,22 @@ struct gguf {
     int64_t bytes;
 };
 
-enum value_type { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64, VALUE_TYPES };
+enum value_type {
+    U8,
+    I8,
+    U16,
+    I16,
+    U32,
+    I32,
+    F32,
+    BOOL,
+    STRING,
+    ARRAY,
+    U64,
+    I64,
+    F64,
+    VALUE_TYPES
+};
 static const uint8_t value_size[VALUE_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 static bool fail(struct gguf *g, const char *fault)
@@ -299,7 +314,8 @@ static void shape(const struct gguf *g, struct size_model *m)
         .type_count = g->type_count,
     };
     if (g->v.window && !g->v.pattern)
-        m->window_every = str_starts(g->arch, "gemma2") ? 2 : (str_starts(g->arch, "gemma3") ? 6 : 0);
+        m->window_every =
+            str_starts(g->arch, "gemma2") ? 2 : (str_starts(g->arch, "gemma3") ? 6 : 0);
     if (g->v.kv_lora) {
         int64_t key = g->v.key_mla ? g->v.key_mla : g->v.key;
         m->mla = (struct size_mla){.q_lora = g->v.q_lora,

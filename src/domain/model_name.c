@@ -7,15 +7,15 @@
 
 /* Words that change the weights of a model, not its shape. */
 static const char *const plain_words[] = {
-    "instruct", "chat", "base",  "it",  "hf",     "meta",    "coder",   "math",    "preview", "gguf",
-    "bnb",      "awq",  "gptq",  "fp8", "int4",   "int8",    "4bit",    "8bit",    "bf16",    "fp16",
-    "2507",     "2407", "2409",  "pt",  "dynamic", "thinking", "sft",   "dpo",     "unsloth", "mlx"};
+    "instruct", "chat", "base", "it",  "hf",      "meta",     "coder", "math", "preview", "gguf",
+    "bnb",      "awq",  "gptq", "fp8", "int4",    "int8",     "4bit",  "8bit", "bf16",    "fp16",
+    "2507",     "2407", "2409", "pt",  "dynamic", "thinking", "sft",   "dpo",  "unsloth", "mlx"};
 /* … and those that say how they are kept. */
 static const struct {
     const char *word;
     enum size_format format;
-} format_words[] = {{"awq", SIZE_AWQ4},    {"gptq", SIZE_GPTQ4}, {"fp8", SIZE_FP8},
-                    {"int8", SIZE_INT8},   {"8bit", SIZE_INT8},  {"4bit", SIZE_NF4_DQ},
+} format_words[] = {{"awq", SIZE_AWQ4},  {"gptq", SIZE_GPTQ4}, {"fp8", SIZE_FP8},
+                    {"int8", SIZE_INT8}, {"8bit", SIZE_INT8},  {"4bit", SIZE_NF4_DQ},
                     {"bnb", SIZE_NF4_DQ}};
 
 static char lower(char c)
@@ -158,8 +158,8 @@ const struct model_row *model_near(int64_t params)
             continue;
         size_model_default(&m);
         size_params(&m, &p);
-        int64_t d = (int64_t)p.total > params ? (int64_t)p.total - params
-                                              : params - (int64_t)p.total;
+        int64_t d =
+            (int64_t)p.total > params ? (int64_t)p.total - params : params - (int64_t)p.total;
         if (d < best) {
             best = d;
             near = &model_rows[i];

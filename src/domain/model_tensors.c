@@ -45,9 +45,10 @@ static enum size_format type_named(const char *s)
     static const struct {
         const char *name;
         enum size_format type;
-    } types[] = {{"BF16", SIZE_BF16}, {"F16", SIZE_F16}, {"F32", SIZE_F32},     {"F64", SIZE_F64},
-                 {"I8", SIZE_I8},     {"U8", SIZE_I8},   {"BOOL", SIZE_I8},     {"I16", SIZE_I16},
-                 {"U16", SIZE_I16},   {"I32", SIZE_I32}, {"U32", SIZE_I32},     {"I64", SIZE_I64},
+    } types[] = {{"BF16", SIZE_BF16}, {"F16", SIZE_F16},     {"F32", SIZE_F32},
+                 {"F64", SIZE_F64},   {"I8", SIZE_I8},       {"U8", SIZE_I8},
+                 {"BOOL", SIZE_I8},   {"I16", SIZE_I16},     {"U16", SIZE_I16},
+                 {"I32", SIZE_I32},   {"U32", SIZE_I32},     {"I64", SIZE_I64},
                  {"U64", SIZE_I64},   {"F8_E4M3", SIZE_FP8}, {"F8_E5M2", SIZE_FP8}};
 
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
@@ -277,9 +278,8 @@ static enum err shape_take(const struct model_tensors *t, struct size_model *m, 
     m->qkv_bias = t->has_bias;
     m->qk_norm = t->head > 0;
     if (t->experts > 1)
-        m->moe = (struct size_moe){.experts = t->experts,
-                                   .active = MIN(t->experts, (int64_t)2),
-                                   .ffn = t->expert_ffn};
+        m->moe = (struct size_moe){
+            .experts = t->experts, .active = MIN(t->experts, (int64_t)2), .ffn = t->expert_ffn};
     size_model_default(m);
     return size_model_check(m, why);
 }
