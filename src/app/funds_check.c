@@ -3,9 +3,11 @@
 #include <stdlib.h>
 
 #include "app/funds_int.h"
+#include "store/rows_close.h"
 
 static const char *const laws[] = {"I1",  "I2",  "I3",  "I4",  "I5",  "I6",  "I7",  "I8",  "I9",
-                                   "I10", "I11", "I12", "I13", "I14", "I15", "I16", "I17", "I19"};
+                                   "I10", "I11", "I12", "I13", "I14", "I15", "I16", "I17", "I19",
+                                   "I20", "I21", "I22", "I23"};
 /* proven by one fold of the journal, which stops at the first violation */
 static const char *const fold_laws[] = {"I1", "I2", "I3", "I4", "I5", "I6", "I8"};
 
@@ -72,12 +74,14 @@ static enum err check_fold(struct store *s, utime_t now, struct funds_check *c)
 
 static enum err check_queries(struct store *s, struct funds_check *c)
 {
-    for (size_t i = 0; i < money_law_count; i++) {
+    for (size_t i = 0; i < money_law_count + close_law_count; i++) {
+        const struct money_law *law =
+            i < money_law_count ? &money_laws[i] : &close_laws[i - money_law_count];
         char text[TEXT_SIZE];
 
-        TRY(money_law_check(s, &money_laws[i], text, sizeof(text)));
+        TRY(money_law_check(s, law, text, sizeof(text)));
         if (text[0])
-            fail(c, money_laws[i].id, text);
+            fail(c, law->id, text);
     }
     return ERR_OK;
 }

@@ -6,12 +6,12 @@
 #include "store/store.h"
 
 struct funds_check_row {
-    char id[4]; /* "I1" … "I19" */
+    char id[4]; /* "I1" … "I23" */
     bool pass;
     char text[TEXT_SIZE]; /* the first violation, or "" */
 };
 struct funds_check {
-    struct funds_check_row rows[20];
+    struct funds_check_row rows[32];
     size_t n;
     bool pass;
 };

@@ -97,6 +97,9 @@ enum err lease_move(const struct books *b, struct fund_lease *l, int64_t hold_u,
 /* Posts all that is rated outside of leases: from cash, then from the receivable. */
 enum err funds_post_free(const struct books *b, struct refusal *why);
 
+/* Something is owed since now, or nothing any more; and all is posted up to now. */
+enum err funds_posted_note(const struct books *b);
+
 /* cash − holds − what is rated and not posted outside leases; never negative. */
 enum err available_of(const struct books *b, int64_t *ret_u);
 /* What each budget has and has left; parallel to the list. All of the project, also those that only

@@ -235,8 +235,7 @@ enum err lease_move(const struct books *b, struct fund_lease *l, int64_t hold_u,
     return e;
 }
 
-/* Something is owed since now, or nothing any more; and all is posted up to now. */
-static enum err posted_note(const struct books *b)
+enum err funds_posted_note(const struct books *b)
 {
     struct ledger_account owed;
     struct fund_project p;
@@ -285,7 +284,7 @@ enum err funds_post_free(const struct books *b, struct refusal *why)
     if (e == ERR_OK)
         e = windows_posted(b, &windows);
     if (e == ERR_OK && windows.len > 0)
-        e = posted_note(b);
+        e = funds_posted_note(b);
     vec_fini(&windows);
     vec_fini(&g);
     return e;
@@ -333,7 +332,7 @@ enum err funds_topup(struct store *s, utime_t now, struct id project, struct id 
         n++;
     }
     TRY(ledger_post(&b, g, n, why));
-    TRY(posted_note(&b));
+    TRY(funds_posted_note(&b));
     memcpy(row.id, g[0].id, sizeof(row.id));
     return money_topup_save(s, &row);
 }

@@ -4,7 +4,7 @@
  * the project's zone (each a window of its own) and at its days (for budgets). Each part raises its
  * window from Q to Q+q and costs F(Q+q) - F(Q); so any cutting of the same seconds gives the same
  * windows. */
-#include "app/funds_int.h"
+#include "app/close.h"
 
 #include <stdlib.h>
 
@@ -134,6 +134,7 @@ static enum err rate_part(const struct books *b, const struct rating *r,
     w.from_s = MIN(w.from_s, from_s);
     w.to_s = MAX(w.to_s, to_s);
     TRY(money_window_save(b->store, &w));
+    TRY(close_note_late(b, &w, to - qty, u, from_s, to_s));
     if (u > 0 && r->spender.s[0])
         TRY(money_scope_day_add(b->store, b->project, r->spender, day_s, u));
 

@@ -1,5 +1,6 @@
 #include "app/tick.h"
 
+#include "app/close.h"
 #include "app/core_int.h"
 #include "app/lifecycle.h"
 #include "app/outbox.h"
@@ -9,6 +10,7 @@
 
 #define SLOW_MS 60000
 #define OVERDUE_MS 5000
+#define CLOSE_MONTHS_MAX 24 /* of one project a minute */
 #define DAY_MS (86400ll * 1000)
 #define IDEM_KEEP_MS (7 * DAY_MS) /* so long the same key gets the same answer */
 
@@ -233,6 +235,18 @@ static enum err arrears_tick(struct op *op, const struct project *p, utime_t las
     return e;
 }
 
+/* Months that are over and collected; each in a savepoint of its own, all old or all new. */
+static enum err close_months(struct op *op, struct id project)
+{
+    struct close_result r = {.what = CLOSE_DONE};
+
+    for (int n = 0; n < CLOSE_MONTHS_MAX && (r.what == CLOSE_DONE || r.what == CLOSE_EMPTY); n++) {
+        r.what = CLOSE_NOT_DUE;
+        IN_SAVEPOINT(op, "close", close_next(op->store, op->now, project, &r, &op->why));
+    }
+    return ERR_OK;
+}
+
 static enum err slow_tick(struct op *op, utime_t last)
 {
     struct instance_list stopped = {0};
@@ -251,6 +265,8 @@ static enum err slow_tick(struct op *op, utime_t last)
         e = store_mark(op->store);
         if (e == ERR_OK)
             e = tick_close(op, "arrears", arrears_tick(op, &projects.at[n], last));
+        if (e == ERR_OK)
+            e = close_months(op, projects.at[n].id);
     }
     vec_fini(&projects);
     TRY(e);

@@ -85,6 +85,51 @@ enum err bill_close(int64_t minor_u, const int64_t *lines_u, size_t n, struct bi
     return ERR_OK;
 }
 
+void bill_cut_init(struct bill_cut *c, int64_t minor_u, int64_t *counts)
+{
+    *c = (struct bill_cut){.minor_u = minor_u, .counts = counts};
+}
+
+enum err bill_cut_add(struct bill_cut *c, int64_t line_u)
+{
+    int64_t minor, remainder;
+
+    micro_to_minor(line_u, c->minor_u, &minor, &remainder);
+    TRY(micro_add(c->total.total_u, line_u, &c->total.total_u));
+    TRY(micro_add(c->floors, minor, &c->floors));
+    c->counts[remainder]++;
+    return ERR_OK;
+}
+
+enum err bill_cut_decide(struct bill_cut *c)
+{
+    int64_t rest;
+
+    if (c->total.total_u < 0)
+        return ERR_VALIDATION;
+    micro_to_minor(c->total.total_u, c->minor_u, &c->total.payable_minor, &c->total.residue_u);
+    rest = c->total.payable_minor - c->floors;
+    c->above = c->minor_u - 1;
+    while (c->above > 0 && c->counts[c->above] <= rest)
+        rest -= c->counts[c->above--];
+    c->ties = rest;
+    return ERR_OK;
+}
+
+int64_t bill_cut_line(struct bill_cut *c, int64_t line_u)
+{
+    int64_t minor, remainder;
+
+    micro_to_minor(line_u, c->minor_u, &minor, &remainder);
+    if (remainder > c->above)
+        return minor + 1;
+    if (remainder == c->above && c->ties > 0) {
+        c->ties--;
+        return minor + 1;
+    }
+    return minor;
+}
+
 enum err bill_split(int64_t total, const int64_t *weights, size_t n, struct bill_share *scratch,
                     int64_t *ret_parts)
 {

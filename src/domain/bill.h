@@ -44,6 +44,22 @@ struct bill_share {
  * may be negative (credits), the sum may not: ERR_VALIDATION. minor_u: currency_minor_u. */
 enum err bill_close(int64_t minor_u, const int64_t *lines_u, size_t n, struct bill_share *scratch,
                     int64_t *ret_minor, struct bill_total *ret_total);
+/* The same over lines that nobody keeps in memory, in two passes in the same order: bill_cut_add
+ * each line, bill_cut_decide, then bill_cut_line each line for its printed amount. Equal to
+ * bill_close for any lines. counts: minor_u cells of the caller, zeroed. */
+struct bill_cut {
+    int64_t minor_u;
+    int64_t *counts; /* borrowed: lines by remainder */
+    struct bill_total total;
+    int64_t floors;
+    int64_t above; /* remainders above it get one more … */
+    int64_t ties;  /* … and so many of the next lines whose remainder is it */
+};
+void bill_cut_init(struct bill_cut *c, int64_t minor_u, int64_t *counts);
+enum err bill_cut_add(struct bill_cut *c, int64_t line_u);
+/* ERR_VALIDATION: the sum is below zero. */
+enum err bill_cut_decide(struct bill_cut *c);
+int64_t bill_cut_line(struct bill_cut *c, int64_t line_u);
 /* Splits total into parts proportional to weights by largest remainder, ties to the lowest index;
  * Σ parts = total. total and weights >= 0. All weights 0: the first takes all. */
 enum err bill_split(int64_t total, const int64_t *weights, size_t n, struct bill_share *scratch,

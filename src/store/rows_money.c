@@ -1,4 +1,4 @@
-#include "store/rows_money.h"
+#include "store/rows_close.h"
 
 #include "store/sql.h"
 
@@ -83,6 +83,29 @@ enum err money_window_month(struct store *s, struct id project, int64_t year, in
                             struct window_list *ret_l)
 {
     return row_list(s, &window_type, ret_l,
+                    "WHERE project=? AND year=? AND month=? ORDER BY from_s, subject, meter, id",
+                    "tii", project.s, year, (int64_t)month);
+}
+
+struct window_visit {
+    window_fn *fn;
+    void *user;
+};
+
+static enum err window_visit(void *user, void *row)
+{
+    const struct window_visit *v = user;
+
+    return v->fn(v->user, row);
+}
+
+enum err window_each(struct store *s, struct id project, int64_t year, int month, window_fn *fn,
+                     void *user)
+{
+    struct window_visit v = {fn, user};
+    struct window_row row;
+
+    return row_each(s, &window_type, &row, window_visit, &v,
                     "WHERE project=? AND year=? AND month=? ORDER BY from_s, subject, meter, id",
                     "tii", project.s, year, (int64_t)month);
 }

@@ -83,6 +83,11 @@ enum err row_get(struct store *s, const struct row_type *t, void *ret_row, const
 /* Appends all rows. list: a struct of at, len, cap of the row's type. */
 enum err row_list(struct store *s, const struct row_type *t, void *list, const char *tail,
                   const char *fmt, ...);
+/* Gives each row in turn; row: scratch of one. Ends at the first error of fn, which may run other
+ * statements but not this one again. */
+typedef enum err row_fn(void *user, void *row);
+enum err row_each(struct store *s, const struct row_type *t, void *row, row_fn *fn, void *user,
+                  const char *tail, const char *fmt, ...);
 /* Name, id or unambiguous start (4 letters at least) of an id. All texts static; both tails take
  * the scope first ("project=?1", or "?1=?1" when there is none); by_name then the name, by_id the
  * first and the last id and at most two rows. */

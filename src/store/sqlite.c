@@ -571,6 +571,26 @@ enum err row_list(struct store *s, const struct row_type *t, void *list, const c
     return e;
 }
 
+enum err row_each(struct store *s, const struct row_type *t, void *row, row_fn *fn, void *user,
+                  const char *tail, const char *fmt, ...)
+{
+    enum err e = ERR_OK;
+    struct sql q;
+    va_list ap;
+
+    va_start(ap, fmt);
+    q = row_select(s, t, tail, fmt, ap);
+    va_end(ap);
+    while (e == ERR_OK && sql_next(&q)) {
+        memset(row, 0, t->size);
+        e = row_load(&q, t, row);
+        if (e == ERR_OK)
+            e = fn(user, row);
+    }
+    TRY(sql_close(&q));
+    return e;
+}
+
 enum err row_lookup(struct store *s, const struct row_type *t, void *ret_row,
                     const struct row_finder *f, struct id scope, const char *text,
                     struct refusal *why)

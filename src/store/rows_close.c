@@ -1,0 +1,434 @@
+#include "store/rows_close.h"
+
+#include "store/sql.h"
+
+static const struct col state_cols[] = {
+    TEXT_COL(struct close_state, project),
+    BIGINT_COL(struct close_state, until_s),
+    BIGINT_COL(struct close_state, year),
+    INT_COL(struct close_state, month),
+};
+ROW_TYPE(state_type, "close_state", struct close_state, state_cols, 1);
+
+enum err close_state_get(struct store *s, struct id project, struct close_state *ret_c)
+{
+    return row_get(s, &state_type, ret_c, "WHERE project=?", "t", project.s);
+}
+
+enum err close_state_save(struct store *s, const struct close_state *c)
+{
+    return row_save(s, &state_type, c);
+}
+
+static const struct col rule_cols[] = {
+    TEXT_COL(struct tax_rule_row, country),   TEXT_COL(struct tax_rule_row, prefix),
+    BIGINT_COL(struct tax_rule_row, from_s),  TEXT_COL(struct tax_rule_row, class),
+    BIGINT_COL(struct tax_rule_row, n),       BIGINT_COL(struct tax_rule_row, d),
+    BOOL_COL(struct tax_rule_row, inclusive),
+};
+ROW_TYPE(rule_type, "tax_rule", struct tax_rule_row, rule_cols, 3);
+
+enum err tax_rule_add(struct store *s, const struct tax_rule_row *r)
+{
+    return row_save(s, &rule_type, r);
+}
+
+enum err tax_rule_list_all(struct store *s, struct tax_rule_list *ret_l)
+{
+    return row_list(s, &rule_type, ret_l, "ORDER BY country, prefix, from_s", "");
+}
+
+static const struct col party_cols[] = {
+    TEXT_COL(struct party_row, project),  TEXT_COL(struct party_row, name),
+    TEXT_COL(struct party_row, tax_id),   TEXT_COL(struct party_row, address),
+    TEXT_COL(struct party_row, country),  BOOL_COL(struct party_row, business),
+    BOOL_COL(struct party_row, id_valid), BIGINT_COL(struct party_row, id_checked_ms),
+    TEXT_COL(struct party_row, id_note),
+};
+ROW_TYPE(party_type, "party", struct party_row, party_cols, 1);
+
+enum err party_get(struct store *s, const char *project, struct party_row *ret_p)
+{
+    enum err e = row_get(s, &party_type, ret_p, "WHERE project=?", "t", project);
+
+    if (e != ERR_NOT_FOUND)
+        return e;
+    *ret_p = (struct party_row){.project = ""};
+    CHECK(str_copy(ret_p->project, sizeof(ret_p->project), project));
+    return ERR_OK;
+}
+
+enum err party_save(struct store *s, const struct party_row *p)
+{
+    return row_save(s, &party_type, p);
+}
+
+static const struct col statement_cols[] = {
+    TEXT_COL(struct statement_row, id),
+    TEXT_COL(struct statement_row, project),
+    BIGINT_COL(struct statement_row, year),
+    INT_COL(struct statement_row, month),
+    TEXT_COL(struct statement_row, zone),
+    BIGINT_COL(struct statement_row, from_s),
+    BIGINT_COL(struct statement_row, to_s),
+    TEXT_COL(struct statement_row, currency),
+    BIGINT_COL(struct statement_row, minor_u),
+    TEXT_COL(struct statement_row, series),
+    BIGINT_COL(struct statement_row, seq),
+    TEXT_COL(struct statement_row, number),
+    BIGINT_COL(struct statement_row, closed_ms),
+    BIGINT_COL(struct statement_row, journal),
+    BIGINT_COL(struct statement_row, line_count),
+    BIGINT_COL(struct statement_row, total_u),
+    BIGINT_COL(struct statement_row, residue_u),
+    BIGINT_COL(struct statement_row, lines_minor),
+    BIGINT_COL(struct statement_row, net_minor),
+    BIGINT_COL(struct statement_row, tax_minor),
+    BIGINT_COL(struct statement_row, payable_minor),
+    TEXT_COL(struct statement_row, seller),
+    TEXT_COL(struct statement_row, buyer),
+    BOOL_COL(struct statement_row, business),
+    BOOL_COL(struct statement_row, id_valid),
+    TEXT_COL(struct statement_row, category),
+    TEXT_COL(struct statement_row, reason),
+    BOOL_COL(struct statement_row, simulated),
+    BOOL_COL(struct statement_row, closed),
+};
+ROW_TYPE(statement_type, "statement", struct statement_row, statement_cols, 1);
+
+enum err statement_get(struct store *s, const char *id, struct statement_row *ret_s)
+{
+    return row_get(s, &statement_type, ret_s, "WHERE id=?", "t", id);
+}
+
+enum err statement_save(struct store *s, const struct statement_row *r)
+{
+    return row_save(s, &statement_type, r);
+}
+
+enum err statement_list(struct store *s, struct id project, struct statement_list *ret_l)
+{
+    return row_list(s, &statement_type, ret_l, "WHERE project=? ORDER BY year, month", "t",
+                    project.s);
+}
+
+static enum err one_i64(struct sql q, int64_t *ret_v)
+{
+    if (sql_next(&q))
+        *ret_v = sql_i64(&q, 0);
+    return sql_close(&q);
+}
+
+enum err statement_last(struct store *s, const char *series, int64_t *ret_seq)
+{
+    return one_i64(
+        sql_open(s, "SELECT coalesce(max(seq),0) FROM statement WHERE series=?", "t", series),
+        ret_seq);
+}
+
+static const struct col line_cols[] = {
+    TEXT_COL(struct line_row, statement),
+    BIGINT_COL(struct line_row, n),
+    INT_COL(struct line_row, kind),
+    TEXT_COL(struct line_row, source),
+    TEXT_COL(struct line_row, subject),
+    TEXT_COL(struct line_row, subject_name),
+    INT_COL(struct line_row, meter),
+    TEXT_COL(struct line_row, sku),
+    TEXT_COL(struct line_row, price),
+    BIGINT_COL(struct line_row, qty_from),
+    BIGINT_COL(struct line_row, qty_to),
+    BIGINT_COL(struct line_row, amount_u),
+    BIGINT_COL(struct line_row, printed_minor),
+    INT_COL(struct line_row, tax_group),
+    BIGINT_COL(struct line_row, from_s),
+    BIGINT_COL(struct line_row, to_s),
+    BIGINT_COL(struct line_row, year),
+    INT_COL(struct line_row, month),
+    BOOL_COL(struct line_row, simulated),
+};
+ROW_TYPE(line_type, "statement_line", struct line_row, line_cols, 2);
+
+enum err line_add(struct store *s, const struct line_row *l)
+{
+    return row_save(s, &line_type, l);
+}
+
+struct line_visit {
+    line_fn *fn;
+    void *user;
+};
+
+static enum err line_visit(void *user, void *row)
+{
+    const struct line_visit *v = user;
+
+    return v->fn(v->user, row);
+}
+
+enum err line_each(struct store *s, const char *statement, line_fn *fn, void *user)
+{
+    struct line_visit v = {fn, user};
+    struct line_row row;
+
+    return row_each(s, &line_type, &row, line_visit, &v, "WHERE statement=? ORDER BY n", "t",
+                    statement);
+}
+
+enum err line_billed(struct store *s, const char *source, int64_t *ret_u)
+{
+    return one_i64(sql_open(s,
+                            "SELECT coalesce(sum(amount_u),0) FROM statement_line WHERE source=?",
+                            "t", source),
+                   ret_u);
+}
+
+enum err line_sums(struct store *s, const char *statement, struct line_sum_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT kind, sku, tax_group, max(meter), count(*), "
+                            "sum(qty_to-qty_from), sum(printed_minor) FROM statement_line "
+                            "WHERE statement=? GROUP BY tax_group, kind, sku "
+                            "ORDER BY tax_group, kind, sku",
+                            "t", statement);
+
+    while (sql_next(&q)) {
+        struct line_sum *l = vec_push(ret_l);
+
+        l->kind = (enum line_kind)sql_i64(&q, 0);
+        CHECK(str_copy(l->sku, sizeof(l->sku), sql_text(&q, 1)));
+        l->tax_group = (int32_t)sql_i64(&q, 2);
+        l->meter = (int32_t)sql_i64(&q, 3);
+        l->lines = sql_i64(&q, 4);
+        l->qty = sql_i64(&q, 5);
+        l->printed_minor = sql_i64(&q, 6);
+    }
+    return sql_close(&q);
+}
+
+static const struct col group_cols[] = {
+    TEXT_COL(struct statement_tax_row, statement),
+    INT_COL(struct statement_tax_row, n),
+    TEXT_COL(struct statement_tax_row, country),
+    TEXT_COL(struct statement_tax_row, class),
+    TEXT_COL(struct statement_tax_row, category),
+    BIGINT_COL(struct statement_tax_row, rate_n),
+    BIGINT_COL(struct statement_tax_row, rate_d),
+    BOOL_COL(struct statement_tax_row, inclusive),
+    BIGINT_COL(struct statement_tax_row, base_minor),
+    BIGINT_COL(struct statement_tax_row, net_minor),
+    BIGINT_COL(struct statement_tax_row, tax_minor),
+    BIGINT_COL(struct statement_tax_row, gross_minor),
+};
+ROW_TYPE(group_type, "statement_tax", struct statement_tax_row, group_cols, 2);
+
+enum err statement_tax_add(struct store *s, const struct statement_tax_row *r)
+{
+    return row_save(s, &group_type, r);
+}
+
+enum err statement_tax_list(struct store *s, const char *statement,
+                            struct statement_tax_list *ret_l)
+{
+    return row_list(s, &group_type, ret_l, "WHERE statement=? ORDER BY n", "t", statement);
+}
+
+static const struct col late_cols[] = {
+    TEXT_COL(struct late_row, rating_window), BIGINT_COL(struct late_row, year),
+    INT_COL(struct late_row, month),          TEXT_COL(struct late_row, project),
+    BIGINT_COL(struct late_row, qty_from),    BIGINT_COL(struct late_row, qty_to),
+    BIGINT_COL(struct late_row, amount_u),    BIGINT_COL(struct late_row, from_s),
+    BIGINT_COL(struct late_row, to_s),        BIGINT_COL(struct late_row, received_ms),
+};
+ROW_TYPE(late_type, "late_usage", struct late_row, late_cols, 3);
+
+enum err late_get(struct store *s, const char *window, int64_t year, int month,
+                  struct late_row *ret_l)
+{
+    return row_get(s, &late_type, ret_l, "WHERE rating_window=? AND year=? AND month=?", "tii",
+                   window, year, (int64_t)month);
+}
+
+enum err late_save(struct store *s, const struct late_row *l)
+{
+    return row_save(s, &late_type, l);
+}
+
+enum err late_list_month(struct store *s, struct id project, int64_t year, int month,
+                         struct late_list *ret_l)
+{
+    return row_list(s, &late_type, ret_l,
+                    "WHERE project=? AND year=? AND month=? ORDER BY from_s, rating_window", "tii",
+                    project.s, year, (int64_t)month);
+}
+
+static const struct col invoice_cols[] = {
+    TEXT_COL(struct invoice_row, number),
+    TEXT_COL(struct invoice_row, series),
+    BIGINT_COL(struct invoice_row, seq),
+    INT_COL(struct invoice_row, kind),
+    TEXT_COL(struct invoice_row, project),
+    TEXT_COL(struct invoice_row, statement),
+    TEXT_COL(struct invoice_row, prev),
+    TEXT_COL(struct invoice_row, reason),
+    TEXT_COL(struct invoice_row, currency),
+    BIGINT_COL(struct invoice_row, issued_ms),
+    BIGINT_COL(struct invoice_row, net_minor),
+    BIGINT_COL(struct invoice_row, tax_minor),
+    BIGINT_COL(struct invoice_row, payable_minor),
+};
+ROW_TYPE(invoice_type, "invoice", struct invoice_row, invoice_cols, 1);
+
+enum err invoice_add(struct store *s, const struct invoice_row *r, const char *document)
+{
+    return sql_run(s,
+                   "INSERT INTO invoice(number, series, seq, kind, project, statement, prev, "
+                   "reason, currency, issued_ms, net_minor, tax_minor, payable_minor, document) "
+                   "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                   "ttiitttttiiiit", r->number, r->series, r->seq, (int64_t)r->kind, r->project.s,
+                   r->statement, r->prev, r->reason, r->currency, r->issued_ms, r->net_minor,
+                   r->tax_minor, r->payable_minor, document);
+}
+
+enum err invoice_get(struct store *s, const char *number, struct invoice_row *ret_r)
+{
+    return row_get(s, &invoice_type, ret_r, "WHERE number=?", "t", number);
+}
+
+enum err invoice_document(struct store *s, const char *number, char **ret_text)
+{
+    struct sql q = sql_open(s, "SELECT document FROM invoice WHERE number=?", "t", number);
+    char *text = NULL;
+
+    if (sql_next(&q))
+        text = mem_strdup(sql_text(&q, 0));
+    enum err e = sql_close(&q);
+    if (e == ERR_OK && !text)
+        e = ERR_NOT_FOUND;
+    if (e == ERR_OK)
+        *ret_text = text;
+    else
+        mem_free_ptr(&text);
+    return e;
+}
+
+enum err invoice_list(struct store *s, const char *project, struct invoice_list *ret_l)
+{
+    return row_list(s, &invoice_type, ret_l,
+                    "WHERE ?1='' OR project=?1 ORDER BY issued_ms DESC, number DESC", "t", project);
+}
+
+enum err invoice_of_statement(struct store *s, const char *statement, struct invoice_list *ret_l)
+{
+    return row_list(s, &invoice_type, ret_l, "WHERE statement=? ORDER BY issued_ms, number", "t",
+                    statement);
+}
+
+enum err invoice_credits(struct store *s, const char *number, struct invoice_list *ret_l)
+{
+    return row_list(s, &invoice_type, ret_l, "WHERE prev=? AND prev<>'' ORDER BY issued_ms, number",
+                    "t", number);
+}
+
+enum err invoice_last(struct store *s, const char *series, int64_t *ret_seq)
+{
+    return one_i64(
+        sql_open(s, "SELECT coalesce(max(seq),0) FROM invoice WHERE series=?", "t", series),
+        ret_seq);
+}
+
+static const struct col invoice_tax_cols[] = {
+    TEXT_COL(struct invoice_tax_row, invoice),       INT_COL(struct invoice_tax_row, n),
+    BIGINT_COL(struct invoice_tax_row, net_minor),   BIGINT_COL(struct invoice_tax_row, tax_minor),
+    BIGINT_COL(struct invoice_tax_row, gross_minor),
+};
+ROW_TYPE(invoice_tax_type, "invoice_tax", struct invoice_tax_row, invoice_tax_cols, 2);
+
+enum err invoice_tax_add(struct store *s, const struct invoice_tax_row *r)
+{
+    return row_save(s, &invoice_tax_type, r);
+}
+
+enum err invoice_tax_list(struct store *s, const char *number, struct invoice_tax_list *ret_l)
+{
+    return row_list(s, &invoice_tax_type, ret_l, "WHERE invoice=? ORDER BY n", "t", number);
+}
+
+static enum err one_text(struct sql q, char *ret_text, size_t size)
+{
+    ret_text[0] = '\0';
+    if (sql_next(&q))
+        CHECK(str_copy(ret_text, size, sql_text(&q, 0)));
+    return sql_close(&q);
+}
+
+enum err gateway_get(struct store *s, const char *number, char ret_no[NAME_SIZE])
+{
+    return one_text(
+        sql_open(s, "SELECT gateway_no FROM invoice_gateway WHERE invoice=?", "t", number), ret_no,
+        NAME_SIZE);
+}
+
+enum err gateway_owner(struct store *s, const char *gateway_no, char ret_number[NUMBER_SIZE])
+{
+    return one_text(
+        sql_open(s, "SELECT invoice FROM invoice_gateway WHERE gateway_no=?", "t", gateway_no),
+        ret_number, NUMBER_SIZE);
+}
+
+enum err gateway_add(struct store *s, const char *number, const char *gateway_no, utime_t now)
+{
+    return sql_run(s, "INSERT INTO invoice_gateway(invoice, gateway_no, at) VALUES(?,?,?)", "tti",
+                   number, gateway_no, now);
+}
+
+enum err window_unposted(struct store *s, struct id project, int64_t year, int month,
+                         char ret_id[LEDGER_KEY_SIZE])
+{
+    return one_text(sql_open(s,
+                             "SELECT id FROM rating_window WHERE project=? AND year=? AND month=? "
+                             "AND rated_u<>posted_u LIMIT 1",
+                             "tii", project.s, year, (int64_t)month),
+                    ret_id, LEDGER_KEY_SIZE);
+}
+
+enum err window_first(struct store *s, struct id project, int64_t *ret_s)
+{
+    return one_i64(sql_open(s,
+                            "SELECT coalesce(min(from_s),9223372036854775807) FROM rating_window "
+                            "WHERE project=?",
+                            "t", project.s),
+                   ret_s);
+}
+
+enum err journal_last(struct store *s, int64_t *ret_seq)
+{
+    return one_i64(sql_open(s, "SELECT coalesce(max(seq),0) FROM transfer", ""), ret_seq);
+}
+
+enum err charge_source_list(struct store *s, const char *window, int64_t after,
+                            struct charge_source_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT dr, cr, sum(amount) FROM transfer WHERE owner=? AND step=0 AND "
+                            "kind='charge' AND seq>? GROUP BY dr, cr ORDER BY dr, cr",
+                            "ti", window, after);
+
+    while (sql_next(&q)) {
+        struct charge_source *c = vec_push(ret_l);
+
+        CHECK(str_copy(c->dr, sizeof(c->dr), sql_text(&q, 0)) &&
+              str_copy(c->cr, sizeof(c->cr), sql_text(&q, 1)));
+        c->amount_u = sql_i64(&q, 2);
+    }
+    return sql_close(&q);
+}
+
+enum err charge_billed_until(struct store *s, const char *window, int64_t *ret_seq)
+{
+    return one_i64(sql_open(s,
+                            "SELECT coalesce(max(s.journal),0) FROM statement_line l "
+                            "JOIN statement s ON s.id=l.statement WHERE l.source=?",
+                            "t", window),
+                   ret_seq);
+}
