@@ -216,7 +216,8 @@ struct size_job {
     bool compile; /* torch.compile */
     bool activation_offload;
     bool head_quantised; /* litgpt quantises the head as well */
-    bool old_logits;     /* transformers before 4.45: all logits, in 16 and in 32 bit */
+    bool old_logits;     /* transformers before 4.45: all logits, and rotary tables a layer */
+    bool host_load;      /* the checkpoint never lies on the card twice (no load peak) */
     int64_t rank;        /* of the adapter; 0: default of the task (16) */
     unsigned targets;    /* enum size_target; 0: all linear */
     bool adapter32;      /* adapters in 32 bit (PEFT) or in 16 */
@@ -227,19 +228,29 @@ struct size_job {
     enum size_shard shard;
     bool offload_optimizer, offload_params;
     /* serving engines */
-    double utilisation;     /* share of the card an engine takes; 0: 0.9 */
-    int64_t batched_tokens; /* of one prefill step; 0: the engine's default */
-    int64_t ubatch;         /* llama.cpp; 0: 512 */
-    int64_t group_size;     /* GPTQ, AWQ; 0: 128 */
+    double utilisation;    /* share of the card an engine takes; 0: 0.9 */
+    int64_t sequences_max; /* an engine's own limit; 0: its default */
+    int64_t ubatch;        /* llama.cpp: tokens of one step; 0: 512 */
+    int64_t head_rows;     /* llama.cpp: hidden states beside the logits, 1 or 2; 0: 2 */
     enum size_measure measure;
 };
 
-/* Fills what was left at zero with the usual choice of the task and framework. */
+/* Fills numbers and formats that were left at zero with the usual choice of the task and framework.
+ * Choices (enums and flags) are taken as they are. */
 void size_job_default(const struct size_model *m, struct size_job *j);
 enum err size_job_check(const struct size_model *m, const struct size_job *j, struct refusal *why);
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
+enum size_family {
+    SIZE_FAMILY_INFER,       /* peak of inference, 16-bit weights */
+    SIZE_FAMILY_INFER_QUANT, /* the same, quantised */
+    SIZE_FAMILY_LORA,
+    SIZE_FAMILY_QLORA,
+    SIZE_FAMILY_FULL, /* all weights, pre-training too */
+    SIZE_FAMILY_ENGINE,
+    SIZE_FAMILIES
+};
 enum size_part {
     SIZE_WEIGHTS,
     SIZE_ADAPTERS,
@@ -270,14 +281,37 @@ struct size_result {
     int64_t params, active, trainable;
     int64_t kv_token, kv_sequence; /* bytes: a token; a whole sequence of seq on one rank */
     double flops_token;            /* training: forward, backward and recompute */
-    const char *family;            /* row of the calibration that was used */
-    int64_t family_rows;           /* measured cases behind it; 0: formula only */
+    enum size_family family;       /* of the calibration */
+    int64_t family_rows;           /* measured cases behind the interval; 0: formula only */
     struct size_step step[SIZE_STEPS_MAX];
     size_t step_count;
 };
-/* Refused: what the two checks refuse, and what does not fit in 2^53 bytes. */
+/* Refused: what the two checks refuse, and what does not fit in 2^53 bytes. A job fits a card when
+ * total.high does: that is the figure a verdict goes by. */
 enum err size_estimate(const struct size_model *m, const struct size_job *j,
                        struct size_result *ret_r, struct refusal *why);
+
+/* The constants that cases taught (size_coef.def says what each means, size_fit.def how much). */
+enum size_coef {
+#define COEF(id, value, spread, text) SIZE_C_##id,
+#include "domain/size_coef.def"
+#undef COEF
+    SIZE_COEFS
+};
+/* What measured cases say of the error: actual bytes lie between low and high times the estimate.
+ */
+struct size_spread {
+    double low, high;
+    int64_t rows;
+};
+enum size_family size_family(const struct size_job *j);
+const char *size_family_name(enum size_family f); /* "lora" */
+const double *size_coefs(void);                   /* SIZE_COEFS of them, fitted to all cases */
+struct size_spread size_spread(enum size_family f);
+/* size_estimate with other constants (a fold of the calibration, another spread). */
+enum err size_estimate_with(const struct size_model *m, const struct size_job *j,
+                            const double coef[SIZE_COEFS], const struct size_spread *spread,
+                            struct size_result *ret_r, struct refusal *why);
 const char *size_part_name(enum size_part p); /* English, for N_() catalogues */
 
 /* Adapter parameters of the job's rank and targets. */

@@ -2,7 +2,7 @@
  * those of llama.cpp's quantiser (llama_tensor_get_type); an importance matrix is taken where a
  * type needs one, and only there. Rows whose length is no multiple of 256 fall back to a 32-weight
  * type. */
-#include "domain/size.h"
+#include "domain/size_sum.h"
 
 enum tensor { T_Q, T_K, T_V, T_O, T_GATE, T_UP, T_DOWN };
 
@@ -311,5 +311,5 @@ int64_t size_gguf_bytes(const struct size_model *m, enum size_format file)
             bytes += mlp_bytes(&q, i, (double)m->ffn, 1);
     }
     bytes += matrix(embed_type(&q), h, v) + (m->tied ? 0 : matrix(head_type(&q), h, v));
-    return (int64_t)(bytes + 4 * p.other);
+    return size_whole(bytes + 4 * p.other);
 }

@@ -4,7 +4,7 @@
  *   latent    L * (rkv + dr) * bk            naive: L * (a*(dn+dr)*bk + a*dv*bv)
  *   window    min(s, window) in the layers that have one
  *   hybrid    only the layers with attention, and a constant state for a sequence */
-#include "domain/size.h"
+#include "domain/size_sum.h"
 
 static double element(enum size_format f) /* bytes */
 {
@@ -40,7 +40,7 @@ static int64_t cache_layers(const struct size_model *m)
 
 int64_t size_kv_token(const struct size_model *m, const struct size_kv *kv)
 {
-    return (int64_t)(layer_token(m, kv, 1) * (double)cache_layers(m));
+    return size_whole(layer_token(m, kv, 1) * (double)cache_layers(m));
 }
 
 int64_t size_kv_sequence(const struct size_model *m, const struct size_kv *kv, int64_t tokens,
@@ -53,8 +53,8 @@ int64_t size_kv_sequence(const struct size_model *m, const struct size_kv *kv, i
         windowed =
             m->window_every > 0 ? layers - (double)(cache_layers(m) / m->window_every) : layers;
     double in_window = MIN(s, (double)m->window);
-    return (int64_t)(each * ((layers - windowed) * s + windowed * in_window) +
-                     (double)m->state_bytes);
+    return size_whole(each * ((layers - windowed) * s + windowed * in_window) +
+                      (double)m->state_bytes);
 }
 
 int64_t size_kv_tokens(int64_t bytes, int64_t token_bytes, int64_t block)

@@ -8,7 +8,7 @@
  *
  * Sums stay under 2^53 (size_model_check), so the doubles are exact whole numbers. */
 #include "base/msg.h"
-#include "domain/size.h"
+#include "domain/size_sum.h"
 
 #define COUNT_MAX 9007199254740992.0 /* 2^53 */
 

@@ -1,5 +1,5 @@
 /* Bytes of weights in each format, and the formats themselves. */
-#include "domain/size.h"
+#include "domain/size_sum.h"
 
 static const struct size_format_row rows[SIZE_FORMATS] = {
     {"", SIZE_KIND_PLAIN, 1, 2, -1},
@@ -86,13 +86,13 @@ int64_t size_weight_bytes(const struct size_model *m, enum size_format f)
     double bytes = size_bits(f) / 8;
     switch (r->kind) {
     case SIZE_KIND_PLAIN:
-        return (int64_t)(p.total * bytes);
+        return size_whole(p.total * bytes);
     case SIZE_KIND_HF: {
         double scales = f == SIZE_INT8 || f == SIZE_W8A8 ? 4 * p.rows : 0;
-        return (int64_t)(p.linear * bytes + scales + 2 * (p.embed + p.head + p.other));
+        return size_whole(p.linear * bytes + scales + 2 * (p.embed + p.head + p.other));
     }
     case SIZE_KIND_BLOCK:
-        return (int64_t)((p.linear + p.embed + p.head) * bytes + 4 * p.other);
+        return size_whole((p.linear + p.embed + p.head) * bytes + 4 * p.other);
     case SIZE_KIND_MIX:
         break;
     }
