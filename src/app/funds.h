@@ -10,8 +10,9 @@
  * F(Q+L) - F(Q) of every window of the lease (cards or seat, its disks) from the evidence cursor to
  * the new paid_until, in one group with the post of what evidence proved of the old hold. Evidence
  * (funds_slices_accept) and disk time only rate: they raise the windows' quantity. Money leaves the
- * wallet when a term is renewed or settled; a disk without a running lease is posted from cash, or
- * from the receivable when cash is gone. rated - posted of a lease is never more than its hold.
+ * wallet when a term is renewed or settled; a disk without a running lease is posted from what
+ * there is, or from the receivable when nothing is left. rated - posted of a lease is never more
+ * than its hold. Who pays, in which order, is fund_source.h.
  *
  * Errors everywhere: ERR_STORE (ask store_refuse), ERR_CORRUPT, ERR_MONEY_RANGE; others as said. */
 #pragma once
@@ -223,7 +224,11 @@ enum err funds_node_time(struct store *s, utime_t now, struct id node, utime_t t
 
 struct funds_wallet {
     struct currency ccy;
-    int64_t cash_u, held_u, available_u, owed_u;
+    int64_t cash_u, gift_u, voucher_u; /* gift_u without an end; voucher_u: all that has an end */
+    int64_t held_u;                    /* of all sources */
+    int64_t available_u;               /* what can pay for cards now, credit line included */
+    int64_t owed_u;                    /* arrears of storage */
+    int64_t credit_limit_u, credit_used_u;
     int64_t burn_hour_u;
     int64_t lasts_s; /* INT64_MAX: nothing burns */
 };

@@ -6,7 +6,7 @@
 #include "store/store.h"
 
 struct funds_check_row {
-    char id[4]; /* "I1" … "I23" */
+    char id[4]; /* "I1" … "I28" */
     bool pass;
     char text[TEXT_SIZE]; /* the first violation, or "" */
 };

@@ -62,6 +62,8 @@ enum err window_rate(struct store *s, const struct window_row *w, struct rate *r
 struct term_plan {
     size_t n;
     int64_t start_s;
+    enum meter meter[PLAN_MAX];
+    char sku[METER_COUNT][SKU_SIZE]; /* of the windows of a meter */
     struct rate rates[PLAN_MAX];
     struct term_window w[PLAN_MAX];
 };
@@ -90,18 +92,26 @@ enum err ledger_post(const struct books *b, struct ledger_transfer *group, size_
 /* A transfer of this project's currency, posted now, one phase. */
 struct ledger_transfer transfer_of(const struct books *b, const char *group, const char *kind);
 
+struct fund_parts; /* fund_source.h */
 /* Ends the lease's hold (post what its windows cost, release the rest, a charge per window) and
- * makes the next one of hold_u (0: none), in one group; changes l, does not save it. */
-enum err lease_move(const struct books *b, struct fund_lease *l, int64_t hold_u,
+ * makes the next one of these parts (NULL: none), in one group; changes l, does not save it. */
+enum err lease_move(const struct books *b, struct fund_lease *l, const struct fund_parts *parts,
                     int64_t paid_until_s, struct refusal *why);
-/* Posts all that is rated outside of leases: from cash, then from the receivable. */
+/* Posts all that is rated outside of leases: from the sources in order, then from the receivable.
+ */
 enum err funds_post_free(const struct books *b, struct refusal *why);
-
+/* The same for seconds before at_s: vouchers that end then still pay. */
+enum err funds_post_free_at(const struct books *b, int64_t at_s, struct refusal *why);
+/* Money that came: from → cash ("topup.<id>", the idempotency key), then out of it what is owed:
+ * arrears first, then the credit line. What was rated before is posted first. amount_u > 0. */
+enum err funds_cash_in(const struct books *b, struct id id, const char *from, int64_t amount_u,
+                       struct refusal *why);
 /* Something is owed since now, or nothing any more; and all is posted up to now. */
 enum err funds_posted_note(const struct books *b);
 
-/* cash − holds − what is rated and not posted outside leases; never negative. */
-enum err available_of(const struct books *b, int64_t *ret_u);
+/* What all sources can pay for that now, after holds and what is rated and not posted outside
+ * leases; never negative. */
+enum err available_of(const struct books *b, enum meter meter, const char *sku, int64_t *ret_u);
 /* What each budget has and has left; parallel to the list. All of the project, also those that only
  * warn. */
 enum err budgets_load(const struct books *b, struct budget_list *ret_l, struct budget **ret_b);

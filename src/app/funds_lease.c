@@ -5,7 +5,7 @@
  * so evidence can always be paid and money is never short at the end (money.md 1.9). The first part
  * is posted when the hold is replaced; the second is what term_grant plans. Prices known at
  * planning are in the plan; a version set later can only be cheaper before its notice is over. */
-#include "app/funds_int.h"
+#include "app/fund_source.h"
 
 #include <stdlib.h>
 
@@ -45,17 +45,12 @@ enum err refuse_budget(struct refusal *why, struct currency ccy, const struct bu
     return e;
 }
 
-enum err available_of(const struct books *b, int64_t *ret_u)
+enum err available_of(const struct books *b, enum meter meter, const char *sku, int64_t *ret_u)
 {
-    struct ledger_account cash;
-    char id[LEDGER_KEY_SIZE];
-    int64_t held = 0, free_u = 0;
+    struct fund_sources s;
 
-    account_id(id, "cash", b->project.s);
-    TRY(account_load(b->store, id, b->ccy, &cash));
-    TRY(money_window_unposted(b->store, b->project, &held, &free_u));
-    *ret_u = MAX(ledger_available(&cash) - free_u, (int64_t)0);
-    return ERR_OK;
+    TRY(fund_sources_load(b, NULL, &s, NULL));
+    return fund_have(&s, meter, sku, b->now_s, ret_u);
 }
 
 enum err lease_plan(const struct books *b, const struct fund_lease *l, int64_t until_s,
@@ -106,43 +101,86 @@ enum err lease_hold_rest(const struct books *b, const struct fund_lease *l, int6
     return e;
 }
 
-static enum err grant(const struct books *b, const struct fund_lease *l,
-                      const struct term_plan *plan, int64_t until_s, struct term *ret_term,
-                      struct lease_budgets *budgets)
-{
-    int64_t available, back;
+/* What can be granted, and who pays it. */
+struct grant {
+    struct term t;
+    struct lease_budgets budgets;
+    struct fund_parts parts; /* of the hold */
+};
 
-    TRY(available_of(b, &available));
+static void grant_fini(struct grant *g)
+{
+    lease_budgets_fini(&g->budgets);
+    vec_fini(&g->parts);
+}
+#define AUTO_GRANT CLEANUP(grant_fini)
+
+/* The hold of what was granted, from the sources; shorter when they or limit_u do not pay for all
+ * of it. */
+static enum err grant_fund(const struct books *b, const struct fund_lease *l,
+                           const struct term_plan *plan, int64_t limit_u, struct grant *g,
+                           struct refusal *why)
+{
+    struct fund_sources *s = mem_alloc(sizeof(*s));
+    int64_t length_s = g->t.length_s;
+    enum err e = fund_sources_load(b, l, s, why);
+
+    if (e == ERR_OK)
+        e = fund_plan(b, s, plan, limit_u, &length_s, &g->parts);
+    free(s);
+    TRY(e);
+    if (length_s < g->t.length_s) {
+        g->t.length_s = length_s;
+        g->t.limit = TERM_BY_FUNDS;
+    }
+    g->t.paid_until_s = plan->start_s + length_s;
+    g->t.hold_u = 0;
+    for (size_t i = 0; i < g->parts.len; i++)
+        TRY(micro_add(g->t.hold_u, g->parts.at[i].amount_u, &g->t.hold_u));
+    return ERR_OK;
+}
+
+static enum err grant(const struct books *b, const struct fund_lease *l,
+                      const struct term_plan *plan, int64_t until_s, struct grant *g,
+                      struct refusal *why)
+{
+    int64_t back, limit_u = INT64_MAX;
+
     TRY(lease_hold_rest(b, l, &back));
-    TRY(budgets_of_lease(b, l, plan, until_s, back, budgets));
+    TRY(budgets_of_lease(b, l, plan, until_s, back, &g->budgets));
+    for (size_t i = 0; i < g->budgets.rows.len; i++)
+        limit_u = MIN(limit_u, MAX(g->budgets.rest_u[i], (int64_t)0));
     struct term_ask ask = {.windows = plan->w,
                            .window_count = plan->n,
                            .start_s = plan->start_s,
                            .length_s = MAX(until_s - plan->start_s, (int64_t)0),
                            .ends_at_s =
                                l->ends_at == UTIME_NEVER ? INT64_MAX : l->ends_at / MS_PER_S,
-                           .available_u = available + back,
-                           .budget_rest_u = budgets->rest_u,
-                           .budget_count = budgets->rows.len};
-    return term_grant(&ask, ret_term);
+                           .available_u = INT64_MAX, /* the sources say below */
+                           .budget_rest_u = g->budgets.rest_u,
+                           .budget_count = g->budgets.rows.len};
+
+    TRY(term_grant(&ask, &g->t));
+    return grant_fund(b, l, plan, limit_u, g, why);
 }
 
 /* Why the plan could not be held up to until_s. */
-static enum err refuse_term(const struct books *b, const struct term *t,
-                            const struct term_plan *plan, int64_t until_s,
-                            const struct lease_budgets *budgets, struct refusal *why)
+static enum err refuse_term(const struct books *b, const struct fund_lease *l,
+                            const struct grant *g, const struct term_plan *plan, int64_t until_s,
+                            struct refusal *why)
 {
     int64_t need = 0, have = 0;
+    size_t i = g->t.budget;
 
-    switch (t->limit) {
+    switch (g->t.limit) {
     case TERM_BY_BUDGET:
         TRY(term_cost(plan->w, plan->n, until_s - plan->start_s, &need));
-        return refuse_budget(why, b->ccy, &budgets->rows.at[t->budget],
-                             budget_rest(&budgets->money[t->budget]), need);
+        return refuse_budget(why, b->ccy, &g->budgets.rows.at[i], budget_rest(&g->budgets.money[i]),
+                             need);
     case TERM_BY_FUNDS:
     case TERM_FULL:
         TRY(term_cost(plan->w, plan->n, until_s - plan->start_s, &need));
-        TRY(available_of(b, &have));
+        TRY(available_of(b, l->meter, l->sku, &have));
         return refuse_balance(why, b->ccy, need, have);
     case TERM_BY_END:
         (void)refusef(why, ERR_VALIDATION, "field", "ends_at");
@@ -157,47 +195,43 @@ static enum err refuse_term(const struct books *b, const struct term *t,
 static enum err lease_extend(const struct books *b, struct fund_lease *l, int64_t until_s,
                              bool first, struct funds_term *ret_term, struct refusal *why)
 {
-    struct term_plan *plan = mem_alloc(sizeof(*plan));
-    AUTO_BUDGETS struct lease_budgets budgets = {0};
-    struct term t = {0};
-    enum err e = lease_plan(b, l, until_s, plan, why);
+    AUTO_FREE struct term_plan *plan = mem_alloc(sizeof(*plan));
+    AUTO_GRANT struct grant g = {0};
 
-    if (e == ERR_OK)
-        e = grant(b, l, plan, until_s, &t, &budgets);
-    ret_term->extended = e == ERR_OK && t.paid_until_s > l->paid_until_s;
-    ret_term->limit = t.limit;
-    if (e == ERR_OK && first && !ret_term->extended)
-        e = refuse_term(b, &t, plan, b->now_s + 1, &budgets, why);
-    if (e == ERR_OK && ret_term->extended) {
-        e = lease_move(b, l, t.hold_u, t.paid_until_s, why);
-        l->paid_until_s = t.paid_until_s;
+    TRY(lease_plan(b, l, until_s, plan, why));
+    TRY(grant(b, l, plan, until_s, &g, why));
+    ret_term->extended = g.t.paid_until_s > l->paid_until_s;
+    ret_term->limit = g.t.limit;
+    if (first && !ret_term->extended)
+        return refuse_term(b, l, &g, plan, b->now_s + 1, why);
+    if (ret_term->extended) {
+        TRY(lease_move(b, l, &g.parts, g.t.paid_until_s, why));
+        l->paid_until_s = g.t.paid_until_s;
         l->held_from_s = b->now_s;
+        TRY(money_lease_save(b->store, l));
     }
-    if (e == ERR_OK && ret_term->extended)
-        e = money_lease_save(b->store, l);
     ret_term->paid_until = l->paid_until_s * MS_PER_S;
     ret_term->hold_u = l->hold_u;
-    free(plan);
-    return e;
+    return ERR_OK;
 }
 
 enum err lease_rehold(const struct books *b, struct fund_lease *l, const struct term_plan *plan,
                       struct refusal *why)
 {
-    AUTO_BUDGETS struct lease_budgets budgets = {0};
-    struct term t = {0};
-    enum err e = grant(b, l, plan, l->paid_until_s, &t, &budgets);
+    AUTO_GRANT struct grant g = {0};
 
-    if (e == ERR_OK && t.paid_until_s < l->paid_until_s && t.limit != TERM_BY_END)
-        e = refuse_term(b, &t, plan, l->paid_until_s, &budgets, why);
-    if (e == ERR_OK)
-        e = term_cost(plan->w, plan->n, l->paid_until_s - plan->start_s, &t.hold_u);
-    if (e == ERR_OK)
-        e = lease_move(b, l, t.hold_u, l->paid_until_s, why);
+    TRY(grant(b, l, plan, l->paid_until_s, &g, why));
+    if (g.t.paid_until_s < l->paid_until_s && g.t.limit != TERM_BY_END)
+        return refuse_term(b, l, &g, plan, l->paid_until_s, why);
+    if (g.t.paid_until_s < l->paid_until_s) { /* its end moved, but so far it may still run */
+        g.t.length_s = l->paid_until_s - plan->start_s;
+        TRY(grant_fund(b, l, plan, INT64_MAX, &g, why));
+        if (g.t.paid_until_s < l->paid_until_s)
+            return refuse_term(b, l, &g, plan, l->paid_until_s, why);
+    }
+    TRY(lease_move(b, l, &g.parts, l->paid_until_s, why));
     l->held_from_s = b->now_s;
-    if (e == ERR_OK)
-        e = money_lease_save(b->store, l);
-    return e;
+    return money_lease_save(b->store, l);
 }
 
 static enum err disk_join(const struct books *b, const struct funds_lease *l,
@@ -381,7 +415,7 @@ enum err funds_lease_settle(struct store *s, utime_t now, struct id lease, utime
     for (size_t i = 0; i < disks.len && e == ERR_OK; i++)
         e = disk_leave(&b, &l, &disks.at[i], end_ms / MS_PER_S, by_platform, why);
     if (e == ERR_OK)
-        e = lease_move(&b, &l, 0, 0, why);
+        e = lease_move(&b, &l, NULL, 0, why);
     l.settled = true;
     if (e == ERR_OK)
         e = money_lease_save(s, &l);

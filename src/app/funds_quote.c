@@ -5,7 +5,7 @@
  * µ>.<sig>
  *
  * signed with Ed25519 by the key in meta "quote.key" (hex of its seed). */
-#include "app/funds_int.h"
+#include "app/fund_source.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -131,6 +131,37 @@ static size_t quote_windows(const struct funds_quote *q, struct term_window *ret
     return n;
 }
 
+/* What can pay for the cards now, or, when the gate's need is more than all sources give for its
+ * lines (a voucher for storage pays no cards), what they give of it. */
+static enum err quote_available(const struct books *b, const struct funds_quote *q, int64_t for_s,
+                                int64_t *ret_u)
+{
+    struct fund_sources s;
+    struct fund_parts parts = {0};
+    int64_t compute_s = for_s > 0 ? MIN(for_s, (int64_t)TERM_GATE_COMPUTE_S) : TERM_GATE_COMPUTE_S;
+    int64_t need = 0, unpaid = 0, have;
+    enum err e = fund_sources_load(b, NULL, &s, NULL);
+
+    if (e == ERR_OK)
+        e = fund_have(&s, q->lines[0].meter, q->lines[0].sku, b->now_s, &have);
+    for (size_t i = 0; i < q->line_count && e == ERR_OK; i++) {
+        const struct funds_line *l = &q->lines[i];
+        struct term_window w = {.rate = &l->rate, .qty_per_s = l->qty_per_s, .to_s = INT64_MAX};
+        int64_t u, short_u = 0;
+
+        e = term_cost(&w, 1, l->meter == METER_DISK ? TERM_GATE_DISK_S : compute_s, &u);
+        if (e == ERR_OK)
+            e = fund_take(b, &s, l->meter, l->sku, b->now_s, INT64_MAX, u, &parts, &short_u);
+        if (e == ERR_OK)
+            e = micro_add(need, u, &need);
+        unpaid += short_u;
+    }
+    vec_fini(&parts);
+    TRY(e);
+    *ret_u = unpaid > 0 ? need - unpaid : MAX(have, need);
+    return ERR_OK;
+}
+
 enum err funds_quote(struct store *s, utime_t now, int64_t term_s, const struct funds_ask *ask,
                      struct funds_quote *ret_q, struct refusal *why)
 {
@@ -154,7 +185,7 @@ enum err funds_quote(struct store *s, utime_t now, int64_t term_s, const struct 
         TRY(micro_add(q.hour_u, u, &q.hour_u));
     }
     TRY(term_cost(w, n, ask->for_s > 0 ? MIN(term_s, ask->for_s) : term_s, &q.hold_u));
-    TRY(available_of(&b, &q.available_u));
+    TRY(quote_available(&b, &q, ask->for_s, &q.available_u));
     e = term_gate(w, n, ask->for_s, money_of(q.available_u, q.ccy), &q.need_u, &short_of);
     if (e != ERR_OK && e != ERR_BALANCE)
         return e;

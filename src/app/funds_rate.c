@@ -5,6 +5,7 @@
  * window from Q to Q+q and costs F(Q+q) - F(Q); so any cutting of the same seconds gives the same
  * windows. */
 #include "app/close.h"
+#include "app/fund_source.h"
 
 #include <stdlib.h>
 
@@ -118,7 +119,7 @@ static enum err window_load(const struct books *b, const struct rating *r, struc
 /* One part of one window and one day. */
 static enum err rate_part(const struct books *b, const struct rating *r,
                           const struct price_version *v, int64_t from_s, int64_t to_s, int64_t qty,
-                          int64_t day_s)
+                          int64_t day_s, struct refusal *why)
 {
     struct window_row w;
     int64_t to, u;
@@ -135,6 +136,8 @@ static enum err rate_part(const struct books *b, const struct rating *r,
     w.to_s = MAX(w.to_s, to_s);
     TRY(money_window_save(b->store, &w));
     TRY(close_note_late(b, &w, to - qty, u, from_s, to_s));
+    if (r->lease.s[0])
+        TRY(fund_use(b, r->lease, r->meter, to_s, u, why));
     if (u > 0 && r->spender.s[0])
         TRY(money_scope_day_add(b->store, b->project, r->spender, day_s, u));
 
@@ -151,18 +154,24 @@ static enum err rate_part(const struct books *b, const struct rating *r,
     return done ? ERR_OK : money_span_add(b->store, &span);
 }
 
+/* Cut at days, for budgets, and where a voucher ends: what runs up to there is paid with it. */
 static enum err rate_days(const struct books *b, const struct rating *r,
-                          const struct price_version *v, int64_t from_s, int64_t to_s)
+                          const struct price_version *v, int64_t from_s, int64_t to_s,
+                          struct refusal *why)
 {
     while (from_s < to_s) {
         struct period day;
-        int64_t end, qty;
+        int64_t end, cut, qty;
 
         period_day_at(&b->zone, from_s, &day);
         end = MIN(to_s, day.to_s);
+        TRY(fund_cut(b, r->lease, from_s, end + 1, &cut));
+        end = MIN(end, cut);
         if (__builtin_mul_overflow(end - from_s, r->qty_per_s, &qty))
             return ERR_MONEY_RANGE;
-        TRY(rate_part(b, r, v, from_s, end, qty, day.from_s));
+        TRY(rate_part(b, r, v, from_s, end, qty, day.from_s, why));
+        if (end == cut && !r->lease.s[0])
+            TRY(funds_post_free_at(b, cut, why));
         from_s = end;
     }
     return ERR_OK;
@@ -194,7 +203,7 @@ enum err rating_add(const struct books *b, const struct rating *r, int64_t from_
     TRY(prices_load(b->store, b->ccy, r->sku, &p, why));
     TRY(split(b, &p, r, from_s, to_s, parts, PARTS_MAX, &n, why));
     for (size_t i = 0; i < n; i++)
-        TRY(rate_days(b, r, &p.v[parts[i].version], parts[i].from_s, parts[i].to_s));
+        TRY(rate_days(b, r, &p.v[parts[i].version], parts[i].from_s, parts[i].to_s, why));
     return ERR_OK;
 }
 
@@ -214,7 +223,7 @@ enum err rating_add_qty(const struct books *b, const struct rating *r, int64_t a
     if (qty == 0)
         return ERR_OK;
     period_day_at(&b->zone, at_s, &day);
-    return rate_part(b, r, &p.v[part.version], at_s, at_s + 1, qty, day.from_s);
+    return rate_part(b, r, &p.v[part.version], at_s, at_s + 1, qty, day.from_s, why);
 }
 
 enum err rating_price(const struct books *b, const struct rating *r, int64_t at_s,
@@ -249,6 +258,8 @@ enum err plan_add(const struct books *b, struct term_plan *p, const struct ratin
         if (p->n == PLAN_MAX)
             return refusef(why, ERR_TOO_LARGE, "what", "%s", "the term");
         TRY(window_load(b, r, prices.v[parts[i].version].id, parts[i].from_s, &w));
+        p->meter[p->n] = r->meter;
+        memcpy(p->sku[r->meter], r->sku, sizeof(r->sku));
         p->rates[p->n] = prices.v[parts[i].version].rate;
         p->w[p->n] = (struct term_window){.rate = &p->rates[p->n],
                                           .qty_from = w.qty,

@@ -7,7 +7,7 @@
  * charged. Else the whole seconds between what is decided and min(cursor, stop, paid_until) are
  * rated, without the gaps in which the node was not heard. after a hole         slices wait until
  * the missing seq is here, or the lease is settled. */
-#include "app/funds_int.h"
+#include "app/fund_source.h"
 
 #include <stdlib.h>
 
@@ -84,7 +84,7 @@ static enum err rate_outside_gaps(const struct books *b, const struct rating *r,
 }
 
 /* Traffic of a slice that was charged; an operator without a price for it gives it away. How much
- * there will be nobody knows when a term is held, so it is paid of what is left: never on credit,
+ * there will be nobody knows when a term is held, so it is paid of what is left: never owed,
  * never past a budget. What is beyond that is not charged at all. */
 static enum err rate_egress(const struct books *b, const struct rating *compute,
                             const struct slice_row *s, int64_t at_s, struct refusal *why)
@@ -109,7 +109,7 @@ static enum err rate_egress(const struct books *b, const struct rating *compute,
     vec_fini(&prices);
     if (!priced)
         return ERR_OK;
-    TRY(available_of(b, &room)); /* what no hold has, inside every budget */
+    TRY(available_of(b, r.meter, r.sku, &room)); /* what no hold has, inside every budget */
     TRY(budgets_room(b, r.spender, &left));
     return rating_add_qty(b, &r, at_s, s->tx_bytes, MIN(room, left), why);
 }

@@ -1,5 +1,5 @@
 /* funds_view.c: what is there and what runs; and the minute's upkeep. */
-#include "app/funds_int.h"
+#include "app/fund_source.h"
 
 #include <stdlib.h>
 
@@ -88,40 +88,32 @@ static enum err hour_of(const struct term_window *w, size_t n, int64_t *ret_u)
 static enum err wallet_of(const struct books *b, struct funds_wallet *ret_w, bool *ret_running,
                           struct refusal *why)
 {
-    struct burn *x = mem_alloc(sizeof(*x));
+    AUTO_FREE struct burn *x = mem_alloc(sizeof(*x));
     struct funds_wallet w = {.ccy = b->ccy};
-    struct ledger_account cash, owed;
-    char id[LEDGER_KEY_SIZE];
-    int64_t held = 0, free_u = 0;
+    struct fund_sources s;
+    int64_t held = 0, free_u = 0, left;
 
-    account_id(id, "cash", b->project.s);
-    enum err e = account_load(b->store, id, b->ccy, &cash);
-    account_id(id, "receivable", b->project.s);
-    if (e == ERR_OK)
-        e = account_load(b->store, id, b->ccy, &owed);
-    if (e == ERR_OK)
-        e = available_of(b, &w.available_u);
-    if (e == ERR_OK)
-        e = money_window_unposted(b->store, b->project, &held, &free_u);
-    if (e == ERR_OK)
-        e = burn_load(b, x, why);
-    if (e == ERR_OK)
-        e = hour_of(x->w, x->n, &w.burn_hour_u);
-    if (e == ERR_OK) {
-        /* disk time that is rated and will be posted within the minute is as good as paid */
-        int64_t from_cash = MIN(free_u, ledger_available(&cash));
-
-        w.cash_u = ledger_balance(&cash) - from_cash;
-        w.held_u = cash.dr_pending;
-        w.owed_u = free_u - from_cash - ledger_balance(&owed);
-        w.lasts_s = w.burn_hour_u > 0
-                        ? budget_runway_s(MAX(w.cash_u - held, (int64_t)0), x->w, x->n)
-                        : INT64_MAX;
-        *ret_running = x->running;
-        *ret_w = w;
-    }
-    free(x);
-    return e;
+    TRY(fund_sources_load(b, NULL, &s, why));
+    TRY(money_window_unposted(b->store, b->project, &held, &free_u));
+    TRY(burn_load(b, x, why));
+    TRY(hour_of(x->w, x->n, &w.burn_hour_u));
+    /* disk time that is rated and will be posted within the hour is as good as paid */
+    w.cash_u = s.cash_u - s.unposted_cash_u;
+    w.gift_u = s.gift_u - s.unposted_gift_u;
+    w.held_u = s.held_u;
+    w.owed_u = s.owed_u + s.unposted_owed_u;
+    w.credit_limit_u = s.credit_limit_u;
+    w.credit_used_u = s.credit_used_u + s.unposted_credit_u;
+    for (size_t i = 0; i < s.f.voucher_count; i++)
+        if (s.grants[i].expires_s > b->now_s)
+            TRY(micro_add(w.voucher_u, s.grants[i].left_u, &w.voucher_u));
+    TRY(fund_have(&s, METER_GPU, NULL, b->now_s, &w.available_u));
+    TRY(micro_add(w.available_u, w.held_u, &left));
+    w.lasts_s =
+        w.burn_hour_u > 0 ? budget_runway_s(MAX(left - held, (int64_t)0), x->w, x->n) : INT64_MAX;
+    *ret_running = x->running;
+    *ret_w = w;
+    return ERR_OK;
 }
 
 enum err funds_wallet(struct store *s, utime_t now, struct id project, struct funds_wallet *ret_w,
@@ -297,6 +289,8 @@ enum err funds_tick(struct store *s, utime_t now, struct refusal *why)
     struct books b;
     enum err e = expire_holds(s, now, why);
 
+    if (e == ERR_OK)
+        e = fund_lapse(s, now, why);
     if (e == ERR_OK)
         e = money_window_open_projects(s, &open);
     for (size_t i = 0; i < open.len && e == ERR_OK; i++) {

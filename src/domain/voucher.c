@@ -2,7 +2,7 @@
 
 bool voucher_covers(const struct voucher *v, enum meter meter)
 {
-    return v->scope == VOUCHER_SCOPE_ALL || (v->scope & (1u << meter)) != 0;
+    return !v->barred && (v->scope == VOUCHER_SCOPE_ALL || (v->scope & (1u << meter)) != 0);
 }
 
 /* True when a pays before b. */
@@ -10,6 +10,8 @@ static bool pays_first(const struct voucher *a, const struct voucher *b, int64_t
 {
     int64_t a_deducts = MIN(a->left_u, charge_u), b_deducts = MIN(b->left_u, charge_u);
 
+    if (a->gift != b->gift)
+        return b->gift;
     if (a->expires_s != b->expires_s)
         return a->expires_s < b->expires_s;
     if (a_deducts != b_deducts)

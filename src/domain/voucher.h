@@ -18,6 +18,8 @@ struct voucher {
     int64_t left_u;
     int64_t expires_s; /* exclusive; INT64_MAX: never */
     unsigned scope;    /* bit per enum meter; VOUCHER_SCOPE_ALL */
+    bool gift;         /* a gift with an end: pays after every voucher, before the gift balance */
+    bool barred;       /* it pays one SKU, and another one is charged: the caller's to say */
 };
 bool voucher_covers(const struct voucher *v, enum meter meter);
 /* The eligible vouchers for a charge at at_s, as indices in the order they pay. ret_order: n. */

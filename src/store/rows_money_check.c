@@ -40,12 +40,49 @@ const struct money_law money_laws[] = {
             "ON u.node=s.node AND u.boot=s.boot AND u.seq=s.seq JOIN fund_lease l "
             "ON l.lease=u.lease WHERE s.boot<>'' AND s.qty_per_s>0 AND (s.to_s>l.paid_until_s OR "
             "s.to_s*1000>l.stop_ms OR s.from_s*1000<l.ready_ms) LIMIT 1"},
-    {"I19", "SELECT p.id FROM transfer p LEFT JOIN fund_lease l ON l.hold=p.id AND l.settled=0 "
+    {"I15", "SELECT p.transfer FROM hold_part p JOIN fund_grant g ON p.account='voucher.'||g.id "
+            "WHERE p.until_s>g.expires_s OR (g.scope<>0 AND p.meter<>-1 AND "
+            "(g.scope & (1<<p.meter))=0) LIMIT 1"},
+    {"I15", "SELECT t.id FROM transfer t JOIN fund_grant g ON t.dr='voucher.'||g.id "
+            "JOIN rating_window w ON w.id=t.owner WHERE t.kind='charge' AND t.step=0 AND "
+            "(t.effective_ms>g.expires_s*1000 OR (g.scope<>0 AND (g.scope & (1<<w.meter))=0) OR "
+            "(g.sku<>'' AND g.sku<>w.sku)) LIMIT 1"},
+    /* a grant that is over is empty, and its account got what was granted, once */
+    {"I15", "SELECT g.id FROM fund_grant g LEFT JOIN account a ON a.id='voucher.'||g.id WHERE "
+            "a.cr_posted IS NULL OR a.cr_posted<>g.amount_u OR (g.done_at<>0 AND "
+            "(a.dr_posted<>a.cr_posted OR a.dr_pending<>0)) LIMIT 1"},
+    {"I25", "SELECT p.id FROM purchase p LEFT JOIN (SELECT owner, sum(amount) AS u FROM transfer "
+            "WHERE kind='purchase' GROUP BY owner) t ON t.owner=p.id WHERE coalesce(t.u,0)<>"
+            "p.voucher_u+p.gift_u+p.cash_u+p.credit_u LIMIT 1"},
+    {"I25", "SELECT p.id FROM purchase p LEFT JOIN (SELECT owner, sum(amount) AS u FROM transfer "
+            "WHERE kind IN ('back','lapse') GROUP BY owner) t ON t.owner=p.id WHERE "
+            "coalesce(t.u,0)<>p.back_gift_u+p.back_cash_u+p.back_credit_u+p.lapsed_u LIMIT 1"},
+    /* money goes back to a channel at most as it came from there */
+    {"I25",
+     "SELECT o.id FROM topup_order o LEFT JOIN (SELECT owner, sum(amount) AS u FROM transfer "
+     "WHERE kind='refund' GROUP BY owner) t ON t.owner=o.id WHERE "
+     "coalesce(t.u,0)<>o.refunded_u OR (o.state<>1 AND o.refunded_u<>0) LIMIT 1"},
+    {"I28", "SELECT o.id FROM topup_order o LEFT JOIN transfer t ON t.id='topup.'||o.id WHERE "
+            "(o.state=1 AND (t.amount IS NULL OR t.amount<>o.amount_u OR "
+            "t.dr<>'clearing.'||o.channel||'.'||o.currency)) OR (o.state<>1 AND t.id IS NOT NULL) "
+            "LIMIT 1"},
+    {"I28", "SELECT t.id FROM transfer t LEFT JOIN topup_order o ON t.id='topup.'||o.id "
+            "WHERE t.kind='topup' AND t.dr LIKE 'clearing.%' AND o.id IS NULL LIMIT 1"},
+    {"I19", "SELECT p.id FROM transfer p LEFT JOIN hold_part h ON h.transfer=p.id "
+            "LEFT JOIN fund_lease l ON l.lease=h.lease AND l.settled=0 "
             "WHERE p.step=1 AND l.lease IS NULL AND NOT EXISTS (SELECT 1 FROM transfer r "
             "WHERE r.pending=p.id AND r.pending<>'') LIMIT 1"},
-    {"I19", "SELECT l.lease FROM fund_lease l LEFT JOIN transfer p ON p.id=l.hold WHERE "
-            "l.hold<>'' AND (l.settled=1 OR p.id IS NULL OR p.amount<>l.hold_u OR EXISTS (SELECT 1 "
-            "FROM transfer r WHERE r.pending=p.id AND r.pending<>'')) LIMIT 1"},
+    {"I19", "SELECT h.transfer FROM hold_part h LEFT JOIN transfer p ON p.id=h.transfer WHERE "
+            "p.id IS NULL OR p.amount<>h.amount_u OR p.dr<>h.account OR EXISTS (SELECT 1 "
+            "FROM transfer r WHERE r.pending=p.id AND r.pending<>'') LIMIT 1"},
+    {"I19",
+     "SELECT l.lease FROM fund_lease l LEFT JOIN (SELECT lease, sum(amount_u) AS u FROM "
+     "hold_part GROUP BY lease) h ON h.lease=l.lease WHERE coalesce(h.u,0)<>"
+     "CASE WHEN l.settled=1 THEN 0 ELSE l.hold_u END OR (l.hold<>'')<>(h.u IS NOT NULL) LIMIT 1"},
+    {"I19", "SELECT l.lease FROM fund_lease l WHERE l.settled=0 AND coalesce((SELECT sum(used_u) "
+            "FROM hold_part h WHERE h.lease=l.lease),0)<>coalesce((SELECT sum(rated_u-posted_u) "
+            "FROM rating_window w WHERE w.project=l.project AND w.lease=l.lease AND "
+            "rated_u<>posted_u),0) LIMIT 1"},
 };
 const size_t money_law_count = ARRAY_LEN(money_laws);
 
