@@ -29,7 +29,8 @@
 
 #define SKU_SIZE 48
 #define FUNDS_DISKS_MAX (INSTANCE_DISKS_MAX + 1)
-#define FUNDS_LINES_MAX (2 * FUNDS_DISKS_MAX + 2)
+#define FUNDS_COVERS_MAX 4 /* parts of the time of a quote that plans cover or leave */
+#define FUNDS_LINES_MAX (2 * FUNDS_DISKS_MAX + 1 + FUNDS_COVERS_MAX)
 #define FUNDS_QUOTE_SIZE 512
 #define FUNDS_QUOTE_LIFE_S 900
 
@@ -57,6 +58,7 @@ struct funds_spender {
 /* What somebody wants to rent. shape.gpu_count 0: a CPU-only seat (also for start --no-gpu). */
 struct funds_ask {
     struct id project;
+    struct id instance; /* whose plans cover it; empty: none yet */
     struct funds_spender spender;
     struct shape shape;                   /* system_disk_mib included */
     int64_t data_mib[INSTANCE_DISKS_MAX]; /* data disks that will be attached */
@@ -70,8 +72,9 @@ struct funds_line {
     char sku[SKU_SIZE];
     struct id price;
     struct rate rate;
-    int64_t qty_per_s; /* 0 for traffic */
-    int64_t qty;       /* base units over the whole time */
+    int64_t qty_per_s;    /* 0 for traffic */
+    int64_t from_s, to_s; /* seconds from now; to_s INT64_MAX: to the end */
+    int64_t qty;          /* base units over the whole time */
     int64_t amount_u;
 };
 

@@ -67,8 +67,8 @@ enum err lease_plan(const struct books *b, const struct fund_lease *l, int64_t u
         if (disks.at[i].meter == METER_DISK && !disks.at[i].closed)
             ret_p->start_s = MIN(ret_p->start_s, disks.at[i].cursor_s);
     rating_of_lease(l, &r);
-    if (e == ERR_OK)
-        e = plan_add(b, ret_p, &r, from, until_s, why);
+    if (e == ERR_OK) /* nothing is rated past an accepted stop */
+        e = plan_add(b, ret_p, &r, from, MIN(until_s, l->stop_ms / MS_PER_S), why);
     for (size_t i = 0; i < disks.len && e == ERR_OK; i++) {
         struct fund_disk d = disks.at[i];
         int64_t disk_from = d.cursor_s;

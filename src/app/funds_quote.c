@@ -6,6 +6,7 @@
  *
  * signed with Ed25519 by the key in meta "quote.key" (hex of its seed). */
 #include "app/fund_source.h"
+#include "app/funds_plan.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -51,7 +52,9 @@ static enum err quote_keys(struct store *s, unsigned char pk[crypto_sign_PUBLICK
 /* µ for whole_s seconds of a line's rate; traffic has a quantity of its own. */
 static enum err line_price(struct funds_line *l, int64_t whole_s)
 {
-    if (l->qty_per_s > 0 && __builtin_mul_overflow(l->qty_per_s, whole_s, &l->qty))
+    int64_t s = MAX(MIN(l->to_s, whole_s) - l->from_s, (int64_t)0);
+
+    if (l->qty_per_s > 0 && __builtin_mul_overflow(l->qty_per_s, s, &l->qty))
         return ERR_MONEY_RANGE;
     return rate_total(&l->rate, l->qty, &l->amount_u);
 }
@@ -72,12 +75,43 @@ static enum err line_add(const struct books *b, struct funds_quote *q, enum mete
     struct funds_line *l = &q->lines[q->line_count];
 
     CHECK(q->line_count < FUNDS_LINES_MAX);
-    *l = (struct funds_line){.meter = m, .qty_per_s = qty_per_s, .qty = qty};
+    *l = (struct funds_line){.meter = m, .qty_per_s = qty_per_s, .to_s = INT64_MAX, .qty = qty};
     funds_sku(m, model, l->sku);
     TRY(rate_now(b, l->sku, &l->price, &l->rate, why));
     TRY(line_price(l, whole_s));
     q->line_count++;
     return micro_add(q->total_u, l->amount_u, &q->total_u);
+}
+
+/* The cards, part by part where plans of the instance cover them. */
+static enum err add_cards(const struct books *b, const struct funds_ask *ask, int64_t whole_s,
+                          struct funds_quote *q, struct refusal *why)
+{
+    struct rating r = {
+        .instance = ask->instance, .meter = METER_GPU, .qty_per_s = ask->shape.gpu_count};
+    struct cover c[COVERS_MAX];
+    size_t n;
+
+    funds_sku(METER_GPU, ask->shape.gpu_model, r.sku);
+    TRY(cover_split(b, &r, b->now_s, b->now_s + whole_s, c, &n));
+    if (n > FUNDS_COVERS_MAX)
+        return refusef(why, ERR_TOO_LARGE, "what", "%s", "the time");
+    for (size_t i = 0; i < n; i++) {
+        struct funds_line *l = &q->lines[q->line_count++];
+
+        *l = (struct funds_line){.meter = METER_GPU,
+                                 .price = c[i].price,
+                                 .rate = cover_rate(),
+                                 .qty_per_s = r.qty_per_s,
+                                 .from_s = c[i].from_s - b->now_s,
+                                 .to_s = i + 1 < n ? c[i].to_s - b->now_s : INT64_MAX};
+        memcpy(l->sku, r.sku, sizeof(l->sku));
+        if (!c[i].price.s[0])
+            TRY(rate_now(b, l->sku, &l->price, &l->rate, why));
+        TRY(line_price(l, whole_s));
+        TRY(micro_add(q->total_u, l->amount_u, &q->total_u));
+    }
+    return ERR_OK;
 }
 
 /* What a disk costs per hour beside no running lease. */
@@ -98,11 +132,10 @@ static enum err add_stopped(const struct books *b, struct funds_quote *q, enum m
 static enum err add_lines(const struct books *b, const struct funds_ask *ask, int64_t whole_s,
                           struct funds_quote *q, struct refusal *why)
 {
-    bool cards = ask->shape.gpu_count > 0;
-    int64_t units = cards ? ask->shape.gpu_count : (ask->shape.cpu_milli + 999) / 1000;
-
-    TRY(line_add(b, q, cards ? METER_GPU : METER_CPU, ask->shape.gpu_model, units, 0, whole_s,
-                 why));
+    if (ask->shape.gpu_count > 0)
+        TRY(add_cards(b, ask, whole_s, q, why));
+    else
+        TRY(line_add(b, q, METER_CPU, "", (ask->shape.cpu_milli + 999) / 1000, 0, whole_s, why));
     TRY(rate_total(&q->lines[0].rate, 3600, &q->hour_unit_u));
     if (ask->shape.system_disk_mib > 0) {
         TRY(line_add(b, q, METER_DISK, "", ask->shape.system_disk_mib, 0, whole_s, why));
@@ -126,7 +159,8 @@ static size_t quote_windows(const struct funds_quote *q, struct term_window *ret
         if (q->lines[i].qty_per_s > 0)
             ret_w[n++] = (struct term_window){.rate = &q->lines[i].rate,
                                               .qty_per_s = q->lines[i].qty_per_s,
-                                              .to_s = INT64_MAX,
+                                              .from_s = q->lines[i].from_s,
+                                              .to_s = q->lines[i].to_s,
                                               .disk = q->lines[i].meter == METER_DISK};
     return n;
 }
@@ -146,7 +180,8 @@ static enum err quote_available(const struct books *b, const struct funds_quote 
         e = fund_have(&s, q->lines[0].meter, q->lines[0].sku, b->now_s, &have);
     for (size_t i = 0; i < q->line_count && e == ERR_OK; i++) {
         const struct funds_line *l = &q->lines[i];
-        struct term_window w = {.rate = &l->rate, .qty_per_s = l->qty_per_s, .to_s = INT64_MAX};
+        struct term_window w = {
+            .rate = &l->rate, .qty_per_s = l->qty_per_s, .from_s = l->from_s, .to_s = l->to_s};
         int64_t u, short_u = 0;
 
         e = term_cost(&w, 1, l->meter == METER_DISK ? TERM_GATE_DISK_S : compute_s, &u);

@@ -6,6 +6,7 @@
  * windows. */
 #include "app/close.h"
 #include "app/fund_source.h"
+#include "app/funds_plan.h"
 
 #include <stdlib.h>
 
@@ -191,19 +192,47 @@ static enum err split(const struct books *b, const struct prices *p, const struc
 }
 
 #define PARTS_MAX 64
-enum err rating_add(const struct books *b, const struct rating *r, int64_t from_s, int64_t to_s,
-                    struct refusal *why)
+/* By the price book. */
+static enum err rate_priced(const struct books *b, const struct rating *r, int64_t from_s,
+                            int64_t to_s, struct refusal *why)
 {
     AUTO_PRICES struct prices p = {0};
     struct price_part parts[PARTS_MAX];
     size_t n;
 
-    if (from_s >= to_s || r->qty_per_s == 0)
-        return ERR_OK;
     TRY(prices_load(b->store, b->ccy, r->sku, &p, why));
     TRY(split(b, &p, r, from_s, to_s, parts, PARTS_MAX, &n, why));
     for (size_t i = 0; i < n; i++)
         TRY(rate_days(b, r, &p.v[parts[i].version], parts[i].from_s, parts[i].to_s, why));
+    return ERR_OK;
+}
+
+/* At the price of a plan. */
+static enum err rate_covered(const struct books *b, const struct rating *r, const struct cover *c,
+                             struct refusal *why)
+{
+    const struct price_version v = {.id = c->price, .rate = cover_rate()};
+    struct price_part parts[PARTS_MAX] = {{0, c->from_s, c->to_s}};
+    size_t n = 1;
+
+    TRY(price_split_months(&b->zone, parts, PARTS_MAX, &n));
+    for (size_t i = 0; i < n; i++)
+        TRY(rate_days(b, r, &v, parts[i].from_s, parts[i].to_s, why));
+    return ERR_OK;
+}
+
+enum err rating_add(const struct books *b, const struct rating *r, int64_t from_s, int64_t to_s,
+                    struct refusal *why)
+{
+    struct cover c[COVERS_MAX];
+    size_t n;
+
+    if (from_s >= to_s || r->qty_per_s == 0)
+        return ERR_OK;
+    TRY(cover_split(b, r, from_s, to_s, c, &n));
+    for (size_t i = 0; i < n; i++)
+        TRY(c[i].price.s[0] ? rate_covered(b, r, &c[i], why)
+                            : rate_priced(b, r, c[i].from_s, c[i].to_s, why));
     return ERR_OK;
 }
 
@@ -231,8 +260,15 @@ enum err rating_price(const struct books *b, const struct rating *r, int64_t at_
 {
     AUTO_PRICES struct prices p = {0};
     struct price_part part;
+    struct cover c[COVERS_MAX];
     size_t n;
 
+    TRY(cover_split(b, r, at_s, at_s + 1, c, &n));
+    if (c[0].price.s[0]) {
+        *ret_id = c[0].price;
+        *ret_r = cover_rate();
+        return ERR_OK;
+    }
     TRY(prices_load(b->store, b->ccy, r->sku, &p, why));
     TRY(split(b, &p, r, at_s, at_s + 1, &part, 1, &n, why));
     *ret_id = p.v[part.version].id;
@@ -240,16 +276,14 @@ enum err rating_price(const struct books *b, const struct rating *r, int64_t at_
     return ERR_OK;
 }
 
-enum err plan_add(const struct books *b, struct term_plan *p, const struct rating *r,
-                  int64_t from_s, int64_t to_s, struct refusal *why)
+/* Windows at the price book's prices. */
+static enum err plan_priced(const struct books *b, struct term_plan *p, const struct rating *r,
+                            int64_t from_s, int64_t to_s, struct refusal *why)
 {
     AUTO_PRICES struct prices prices = {0};
     struct price_part parts[PARTS_MAX];
     size_t n;
 
-    if (from_s >= to_s || r->qty_per_s == 0)
-        return ERR_OK;
-    CHECK(from_s >= p->start_s);
     TRY(prices_load(b->store, b->ccy, r->sku, &prices, why));
     TRY(split(b, &prices, r, from_s, to_s, parts, PARTS_MAX, &n, why));
     for (size_t i = 0; i < n; i++) {
@@ -269,6 +303,22 @@ enum err plan_add(const struct books *b, struct term_plan *p, const struct ratin
                                           .disk = r->meter == METER_DISK};
         p->n++;
     }
+    return ERR_OK;
+}
+
+enum err plan_add(const struct books *b, struct term_plan *p, const struct rating *r,
+                  int64_t from_s, int64_t to_s, struct refusal *why)
+{
+    struct cover c[COVERS_MAX];
+    size_t n;
+
+    if (from_s >= to_s || r->qty_per_s == 0)
+        return ERR_OK;
+    CHECK(from_s >= p->start_s);
+    TRY(cover_split(b, r, from_s, to_s, c, &n));
+    for (size_t i = 0; i < n; i++)
+        if (!c[i].price.s[0]) /* what is covered costs 0 and needs no hold */
+            TRY(plan_priced(b, p, r, c[i].from_s, c[i].to_s, why));
     return ERR_OK;
 }
 

@@ -137,10 +137,12 @@ enum err funds_spent_disk(struct store *s, struct id disk, int64_t *ret_u)
 }
 
 /* µ per hour of a SKU that has been bound since started_s. */
-static enum err hour_rate(const struct books *b, enum meter m, const char *model, int64_t started_s,
-                          int64_t qty_per_s, int64_t *io_u, struct refusal *why)
+static enum err hour_rate(const struct books *b, enum meter m, const char *model,
+                          struct id instance, int64_t started_s, int64_t qty_per_s, int64_t *io_u,
+                          struct refusal *why)
 {
-    struct rating r = {.meter = m, .started_s = started_s, .qty_per_s = qty_per_s};
+    struct rating r = {
+        .instance = instance, .meter = m, .started_s = started_s, .qty_per_s = qty_per_s};
     struct rate rate;
     struct id price;
     int64_t u;
@@ -165,7 +167,7 @@ enum err funds_rates(struct store *s, utime_t now, struct id project, struct id 
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
     started = e == ERR_OK && !l.settled ? l.started_s : b.now_s;
-    TRY(hour_rate(&b, cards ? METER_GPU : METER_CPU, shape->gpu_model, started,
+    TRY(hour_rate(&b, cards ? METER_GPU : METER_CPU, shape->gpu_model, instance, started,
                   cards ? shape->gpu_count : (shape->cpu_milli + 999) / 1000, &run, why));
     for (size_t i = 0; i < disk_count; i++) {
         struct fund_disk d = {.started_s = b.now_s};
@@ -174,8 +176,9 @@ enum err funds_rates(struct store *s, utime_t now, struct id project, struct id 
         e = money_disk_get(s, disks[i].id, &d);
         if (e != ERR_OK && e != ERR_NOT_FOUND)
             return e;
-        TRY(hour_rate(&b, METER_DISK, "", started, disks[i].size_mib, &run, why));
-        TRY(hour_rate(&b, m, "", e == ERR_OK && d.meter == (int32_t)m ? d.started_s : b.now_s,
+        TRY(hour_rate(&b, METER_DISK, "", (struct id){0}, started, disks[i].size_mib, &run, why));
+        TRY(hour_rate(&b, m, "", (struct id){0},
+                      e == ERR_OK && d.meter == (int32_t)m ? d.started_s : b.now_s,
                       disks[i].size_mib, &stopped, why));
     }
     *ret_run_hour_u = run;
@@ -193,7 +196,8 @@ enum err funds_disk_rate(struct store *s, utime_t now, struct id disk, int64_t *
     enum err e = money_disk_get(s, disk, &d);
     if (e == ERR_OK && d.meter != MONEY_FREE && !d.closed) {
         TRY(books_open(s, now, d.project, &b, &why));
-        TRY(hour_rate(&b, (enum meter)d.meter, "", d.started_s, d.size_mib, &u, &why));
+        TRY(hour_rate(&b, (enum meter)d.meter, "", (struct id){0}, d.started_s, d.size_mib, &u,
+                      &why));
     } else if (e != ERR_OK && e != ERR_NOT_FOUND) {
         return e;
     }

@@ -24,7 +24,7 @@ int64_t life_for_s(const struct op *op, const struct instance *i)
     return MAX((i->ends_at - op->now + MS_PER_S - 1) / MS_PER_S, (int64_t)1);
 }
 
-static void life_spender(const struct instance *i, struct funds_spender *ret_s)
+void life_spender(const struct instance *i, struct funds_spender *ret_s)
 {
     ret_s->user = i->owner;
     memcpy(ret_s->labels, i->labels, sizeof(ret_s->labels));
@@ -32,7 +32,7 @@ static void life_spender(const struct instance *i, struct funds_spender *ret_s)
 
 enum err life_ask(struct op *op, const struct instance *i, int64_t for_s, struct funds_ask *ret_ask)
 {
-    struct funds_ask ask = {.project = i->project, .for_s = for_s};
+    struct funds_ask ask = {.project = i->project, .instance = i->id, .for_s = for_s};
 
     life_spender(i, &ask.spender);
     ask.shape = life_run_shape(core_config_of(op->core), i);

@@ -270,6 +270,27 @@ static enum err lease_stop(struct op *op, struct instance *i, enum end_reason re
     return op->core->engine.driver->stop(&op->core->engine, &l);
 }
 
+enum err life_end_set(struct op *op, const struct instance *i)
+{
+    struct funds_term term;
+    struct lease l;
+
+    TRY(store_instance_save(op->store, i));
+    if (!i->lease.s[0])
+        return ERR_OK;
+    TRY(store_lease_get(op->store, i->lease, &l));
+    l.ends_at = i->ends_at;
+    TRY(funds_lease_end_set(op->store, l.id, l.ends_at));
+    if (l.paid_until < l.ends_at) {
+        TRY(funds_lease_renew(op->store, op->now, core_config_of(op->core)->term_s, l.id, &term,
+                              &op->why));
+        l.paid_until = term.paid_until;
+        l.limit = (int32_t)term.limit;
+    }
+    TRY(store_lease_save(op->store, &l));
+    return store_node_bump(op->store, l.node);
+}
+
 enum err life_stop(struct op *op, struct instance *i, enum end_reason reason)
 {
     i->reason = reason;

@@ -15,6 +15,8 @@
 
 /* What it runs with: its shape, or a small seat on the same disks when started without cards. */
 struct shape life_run_shape(const struct core_config *cfg, const struct instance *i);
+/* Whose budgets it counts for. */
+void life_spender(const struct instance *i, struct funds_spender *ret_s);
 /* The same as a question about money. for_s 0: no end. */
 enum err life_ask(struct op *op, const struct instance *i, int64_t for_s,
                   struct funds_ask *ret_ask);
@@ -36,6 +38,8 @@ enum err life_ports(struct op *op, struct instance *i, const struct node *n);
  * NULL. l is the row; updated and saved, with all that follows for its instance and money. */
 enum err life_lease(struct op *op, struct lease *l, const struct lease_event *ev,
                     const struct refusal *why);
+/* i->ends_at was moved: saves it and tells its lease and node. ERR_BALANCE, ERR_BUDGET. */
+enum err life_end_set(struct op *op, const struct instance *i);
 /* Stop and release as accepted now; i is updated and saved. */
 enum err life_stop(struct op *op, struct instance *i, enum end_reason reason);
 enum err life_release(struct op *op, struct instance *i, bool with_disks, enum end_reason reason);

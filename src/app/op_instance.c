@@ -2,6 +2,7 @@
 #include "app/ask.h"
 #include "app/cursor.h"
 #include "app/lifecycle.h"
+#include "app/op_plan.h"
 #include "app/outbox.h"
 #include "app/view.h"
 #include "base/msg.h"
@@ -214,7 +215,9 @@ static enum err take_instance(struct op *op, struct instance *i)
     struct image image;
 
     TRY(ask_shape(op, &i->shape));
-    TRY(ask_end(op, &i->ends_at));
+    i->ends_at = UTIME_NEVER; /* a plan has its own end: plan_begin */
+    if (!arg(op, "plan"))
+        TRY(ask_end(op, &i->ends_at));
     TRY(ask_image(op, &image));
     CHECK(str_copy(i->image, sizeof(i->image), image.digest));
     CHECK(str_copy(i->image_name, sizeof(i->image_name), image.name));
@@ -234,15 +237,20 @@ enum err op_instance_create(struct op *op)
                          .created_at = op->now,
                          .plan = PLAN_ON_DEMAND,
                          .version = 1};
+    struct plan_row plan;
 
     (void)str_copy(op->object, sizeof(op->object), i.id.s);
     TRY(take_instance(op, &i));
     TRY(store_instance_save(op->store, &i));
     TRY(take_spec(op, &i));
     TRY(take_disks(op, &i));
+    if (arg(op, "plan"))
+        TRY(plan_begin(op, &i, &plan));
     TRY(check_price(op, &i));
     TRY(take_ports(op, &i));
     TRY(grant_or_queue(op, &i));
+    if (arg(op, "plan"))
+        TRY(plan_settle(op, &i, &plan));
     TRY(store_instance_get(op->store, i.project, i.id, &i));
     return view_instance(op, NULL, &i);
 }
@@ -351,26 +359,6 @@ static enum err new_end(struct op *op, struct instance *i)
     return i->ends_at <= ASK_END_MAX ? ERR_OK : ask_bad(op, "by", N_("a duration such as 4h"));
 }
 
-static enum err lease_extend(struct op *op, const struct instance *i)
-{
-    struct funds_term term;
-    struct lease l;
-
-    if (!i->lease.s[0])
-        return ERR_OK;
-    TRY(store_lease_get(op->store, i->lease, &l));
-    l.ends_at = i->ends_at;
-    TRY(funds_lease_end_set(op->store, l.id, l.ends_at));
-    if (l.paid_until < l.ends_at) {
-        TRY(funds_lease_renew(op->store, op->now, core_config_of(op->core)->term_s, l.id, &term,
-                              &op->why));
-        l.paid_until = term.paid_until;
-        l.limit = (int32_t)term.limit;
-    }
-    TRY(store_lease_save(op->store, &l));
-    return store_node_bump(op->store, l.node);
-}
-
 enum err op_instance_extend(struct op *op)
 {
     struct instance i;
@@ -378,8 +366,7 @@ enum err op_instance_extend(struct op *op)
     TRY(lookup(op, &i));
     TRY(instance_allow(&i, INSTANCE_ACT_EXTEND, &op->why));
     TRY(new_end(op, &i));
-    TRY(store_instance_save(op->store, &i));
-    TRY(lease_extend(op, &i));
+    TRY(life_end_set(op, &i));
     TRY(event_emit(op, i.project, i.id, "instance.extended", N_("The end of {name} was moved."),
                    "{s:s}", "name", i.name));
     return answer(op, &i);
@@ -407,6 +394,8 @@ enum err op_instance_resize(struct op *op)
 
     TRY(lookup(op, &i));
     TRY(instance_allow(&i, INSTANCE_ACT_RESIZE, &op->why));
+    if (gpu || json_object_get(op->body, "count"))
+        TRY(plan_refuse_resize(op, &i));
     was = i.shape;
     s = was;
     if (gpu || json_object_get(op->body, "count") || json_object_get(op->body, "cpu")) {

@@ -3,6 +3,7 @@
 #include "app/close.h"
 #include "app/core_int.h"
 #include "app/lifecycle.h"
+#include "app/op_plan.h"
 #include "app/outbox.h"
 #include "base/log.h"
 #include "base/msg.h"
@@ -270,6 +271,7 @@ static enum err slow_tick(struct op *op, utime_t last)
     }
     vec_fini(&projects);
     TRY(e);
+    TRY(plans_tick(op));
     TRY(store_idem_prune(op->store, op->now - IDEM_KEEP_MS));
     IN_SAVEPOINT(op, "funds", funds_tick(op->store, op->now, &op->why));
     return store_meta_set_i64(op->store, "tick.slow_ms", op->now);

@@ -35,6 +35,7 @@ static const struct {
     {"usage export", cmd_usage},
     {"wallet", cmd_wallet},
     {"bill", cmd_bill},
+    {"plan ls", cmd_plan_ls},
     {"key add", cmd_key_add},
     {"disk rm", cmd_disk_rm},
     {"port open", cmd_port},
@@ -57,6 +58,7 @@ static const struct {
 } destroys[] = {
     {"admin node rm", N_("Remove this node?")},
     {"admin node kill-unknown", N_("End this guest?")},
+    {"plan release", N_("Leave this plan early? (--dry-run shows what comes back)")},
 };
 
 int cmd_api(struct cli *c, struct call *call)

@@ -72,22 +72,16 @@ bool plan_sku_parse(const char *sku, enum plan *ret_plan, const char **ret_cover
     return false;
 }
 
-enum err plan_release(const struct plan_term *t, int64_t at_s, struct refund *ret_r)
+enum err plan_consumed(const struct plan_term *t, int64_t at_s, int64_t *ret_u)
 {
     int64_t total = t->end_s - t->start_s, used = MIN(MAX(at_s - t->start_s, (int64_t)0), total);
-    int64_t paid, consumed;
+    struct refund_clawback c;
 
     if (total <= 0 || t->cards <= 0)
         return ERR_VALIDATION;
-    TRY(micro_add(t->paid.gift_u, t->paid.cash_u, &paid));
-    TRY(micro_add(paid, t->paid.voucher_u, &paid));
-    if (t->policy == PLAN_CLAWBACK && t->ondemand) {
-        struct refund_clawback c;
-
-        TRY(refund_claw_back(paid, used, total, t->ondemand, t->cards, t->fee_pct, 100, &c));
-        consumed = c.consumed_u;
-    } else {
-        TRY(refund_pro_rata(paid, used, total, &consumed));
-    }
-    return refund_split(t->paid, consumed, ret_r);
+    if (t->policy != PLAN_CLAWBACK || !t->ondemand || used == total)
+        return refund_pro_rata(t->paid_u, used, total, ret_u);
+    TRY(refund_claw_back(t->paid_u, used, total, t->ondemand, t->cards, t->fee_pct, 100, &c));
+    *ret_u = c.consumed_u;
+    return ERR_OK;
 }

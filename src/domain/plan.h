@@ -31,10 +31,11 @@ bool plan_sku_parse(const char *sku, enum plan *ret_plan, const char **ret_cover
 struct plan_term {
     int64_t start_s, end_s;
     int64_t cards;
-    struct refund_paid paid;
+    int64_t paid_u;
     enum plan_policy policy;
     int32_t fee_pct;
     const struct rate *ondemand; /* borrowed; of one card; NULL: none, then pro_rata */
 };
-/* What is given back when it ends at at_s; consumed + refund + what lapses of vouchers = paid. */
-enum err plan_release(const struct plan_term *t, int64_t at_s, struct refund *ret_r);
+/* What of paid_u is used up when it is left at at_s: the rest is given back (refund_split). Never
+ * more than paid_u, nothing before start_s, all of it at end_s. */
+enum err plan_consumed(const struct plan_term *t, int64_t at_s, int64_t *ret_u);

@@ -1,0 +1,15 @@
+/* op_plan.h: reserved plans where they meet instances. */
+#pragma once
+
+#include "app/funds_plan.h"
+#include "app/lifecycle.h"
+
+/* Opens the plan that the request names for an instance, from now on, and makes the plan's end that
+ * of the instance; the instance is saved. Pay it with plan_settle in the same savepoint, once its
+ * lease is there. ERR_VALIDATION, ERR_PRICE_UNKNOWN, ERR_PLAN_COVERED. */
+enum err plan_begin(struct op *op, struct instance *i, struct plan_row *ret_p);
+enum err plan_settle(struct op *op, const struct instance *i, const struct plan_row *p);
+/* Other cards than its plan was bought for would go uncovered. ERR_PLAN_COVERED. */
+enum err plan_refuse_resize(struct op *op, const struct instance *i);
+/* Once a minute: books what is earned, renews, ends, gives back what never ran. */
+enum err plans_tick(struct op *op);

@@ -1,0 +1,82 @@
+#include "store/rows_plan.h"
+
+#include "store/sql.h"
+
+static const struct col plan_cols[] = {
+    TEXT_COL(struct plan_row, id),
+    TEXT_COL(struct plan_row, project),
+    TEXT_COL(struct plan_row, instance),
+    TEXT_COL(struct plan_row, sku),
+    BIGINT_COL(struct plan_row, cards),
+    INT_COL(struct plan_row, unit),
+    BIGINT_COL(struct plan_row, anchor_s),
+    BIGINT_COL(struct plan_row, term),
+    BIGINT_COL(struct plan_row, start_s),
+    BIGINT_COL(struct plan_row, end_s),
+    TEXT_COL(struct plan_row, price),
+    TEXT_COL(struct plan_row, offer),
+    TEXT_COL(struct plan_row, ondemand),
+    INT_COL(struct plan_row, policy),
+    INT_COL(struct plan_row, fee_pct),
+    BIGINT_COL(struct plan_row, paid_u),
+    BIGINT_COL(struct plan_row, recognised_u),
+    BIGINT_COL(struct plan_row, refunded_u),
+    BOOL_COL(struct plan_row, renew),
+    BOOL_COL(struct plan_row, renew_told),
+    BOOL_COL(struct plan_row, go_on),
+    INT_COL(struct plan_row, state),
+    BIGINT_COL(struct plan_row, over_s),
+    TEXT_COL(struct plan_row, before),
+    BIGINT_COL(struct plan_row, bought_at),
+};
+ROW_TYPE(plan_type, "plan", struct plan_row, plan_cols, 1);
+
+enum err plan_row_save(struct store *s, const struct plan_row *p)
+{
+    return row_save(s, &plan_type, p);
+}
+
+enum err plan_row_get(struct store *s, struct id id, struct plan_row *ret_p)
+{
+    return row_get(s, &plan_type, ret_p, "WHERE id=?", "t", id.s);
+}
+
+enum err plan_row_lookup(struct store *s, struct id project, const char *text,
+                         struct plan_row *ret_p, struct refusal *why)
+{
+    static const struct row_finder finder = {
+        .by_name = "WHERE project=?1 AND id=?2",
+        .by_id = "WHERE project=?1 AND id BETWEEN ?2 AND ?3 LIMIT 2",
+        .what = "plan",
+        .verb = "plan ls",
+    };
+
+    return row_lookup(s, &plan_type, ret_p, &finder, project, text, why);
+}
+
+enum err plan_row_cover(struct store *s, struct id instance, int64_t from_s, int64_t to_s,
+                        struct plan_list *ret_l)
+{
+    return row_list(s, &plan_type, ret_l,
+                    "WHERE instance=?1 AND start_s<?3 AND end_s>?2 AND (over_s=0 OR over_s>?2) "
+                    "ORDER BY start_s",
+                    "tii", instance.s, from_s, to_s);
+}
+
+enum err plan_row_list(struct store *s, struct id project, struct id after, int64_t limit,
+                       struct plan_list *ret_l)
+{
+    return row_list(s, &plan_type, ret_l, "WHERE project=? AND id>? ORDER BY id LIMIT ?", "tti",
+                    project.s, after.s, limit);
+}
+
+enum err plan_row_running(struct store *s, struct plan_list *ret_l)
+{
+    return row_list(s, &plan_type, ret_l, "WHERE state=0 ORDER BY end_s, id", "");
+}
+
+enum err plan_row_between(struct store *s, int64_t from_s, int64_t to_s, struct plan_list *ret_l)
+{
+    return row_list(s, &plan_type, ret_l, "WHERE start_s<?2 AND end_s>=?1 ORDER BY id", "ii",
+                    from_s, to_s);
+}

@@ -1,0 +1,50 @@
+/* rows_plan.h: plans that were bought. As in rows_money.h: nothing here decides anything. */
+#pragma once
+
+#include "store/rows_money.h"
+
+enum plan_state { PLAN_RUNS, PLAN_OVER, PLAN_RELEASED };
+
+/* One term. */
+struct plan_row {
+    struct id id, project, instance;
+    char sku[MONEY_SKU_SIZE]; /* what it covers: "gpu.<model>" */
+    int64_t cards;
+    int32_t unit;     /* enum calendar_unit */
+    int64_t anchor_s; /* where its first term began */
+    int64_t term;     /* 1.. */
+    int64_t start_s, end_s;
+    struct id price;    /* what a covered second costs: 0 */
+    struct id offer;    /* the version it was bought at */
+    struct id ondemand; /* of a clawback; empty: none */
+    int32_t policy;     /* enum plan_policy */
+    int32_t fee_pct;
+    int64_t paid_u;       /* what deferred.<id> got */
+    int64_t recognised_u; /* of paid_u, in the books as revenue */
+    int64_t refunded_u;   /* of paid_u, given back or (vouchers) lapsed */
+    bool renew;           /* the next term is bought before this one ends */
+    bool renew_told;      /* that it could not be */
+    bool go_on;           /* at its end the instance goes on on-demand */
+    enum plan_state state;
+    int64_t over_s;   /* the second at which it stopped to cover; 0: it still does */
+    struct id before; /* the term that this one renews; empty: the first */
+    utime_t bought_at;
+};
+struct plan_list {
+    struct plan_row *at;
+    size_t len, cap;
+};
+enum err plan_row_save(struct store *s, const struct plan_row *p);
+enum err plan_row_get(struct store *s, struct id id, struct plan_row *ret_p);
+/* Name, id or start of an id; refused with what and verb. */
+enum err plan_row_lookup(struct store *s, struct id project, const char *text,
+                         struct plan_row *ret_p, struct refusal *why);
+/* Terms that cover seconds of [from_s, to_s), by their start. */
+enum err plan_row_cover(struct store *s, struct id instance, int64_t from_s, int64_t to_s,
+                        struct plan_list *ret_l);
+/* All of a project by id after one, at most limit. */
+enum err plan_row_list(struct store *s, struct id project, struct id after, int64_t limit,
+                       struct plan_list *ret_l);
+enum err plan_row_running(struct store *s, struct plan_list *ret_l);
+/* Terms that earned something in [from_s, to_s). */
+enum err plan_row_between(struct store *s, int64_t from_s, int64_t to_s, struct plan_list *ret_l);
