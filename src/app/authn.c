@@ -4,6 +4,8 @@
 #include <sodium.h>
 #include <strings.h>
 
+#include "store/rows_supply.h"
+
 #define TOUCH_MS ((int64_t)3600 * MS_PER_S)
 #define CODE_LETTERS 20
 #define GUESSES_FREE 3
@@ -187,7 +189,12 @@ enum err authn_check(struct store *store, const struct op_row *row, const struct
         TRY(check_node(store, c, &who, why));
     else
         TRY(check_user(store, c, now, &who, ret_touch, why));
-    struct caller caller = {who.node.s[0] != '\0', who.is_operator, who.role};
+    struct caller caller = {
+        .is_node = who.node.s[0] != '\0', .is_operator = who.is_operator, .role = who.role};
+    struct supplier x;
+
+    if (row->access == ACCESS_SUPPLIER)
+        caller.is_supplier = supply_get_user(store, who.user, &x) == ERR_OK;
     if (!authz_allows(row->access, &caller))
         return refusef(why, ERR_FORBIDDEN, "role", "%s", role_name(who.role));
     *ret_who = who;

@@ -5,9 +5,9 @@
 #include "app/funds_int.h"
 #include "store/rows_close.h"
 
-static const char *const laws[] = {"I1",  "I2",  "I3",  "I4",  "I5",  "I6",  "I7",  "I8",
-                                   "I9",  "I10", "I11", "I12", "I13", "I14", "I15", "I16",
-                                   "I17", "I19", "I20", "I21", "I22", "I23", "I25", "I28"};
+static const char *const laws[] = {"I1",  "I2",  "I3",  "I4",  "I5",  "I6",  "I7",  "I8",  "I9",
+                                   "I10", "I11", "I12", "I13", "I14", "I15", "I16", "I17", "I19",
+                                   "I20", "I21", "I22", "I23", "I25", "I26", "I28"};
 /* proven by one fold of the journal, which stops at the first violation */
 static const char *const fold_laws[] = {"I1", "I2", "I3", "I4", "I5", "I6", "I8"};
 

@@ -81,6 +81,8 @@ void rating_of_disk(const struct fund_disk *d, struct rating *ret_r);
 
 /* ---- ledger */
 
+/* The kind of the platform's account that a meter's charges go to: "revenue.compute". */
+const char *meter_revenue(enum meter m);
 void account_id(char ret_id[LEDGER_KEY_SIZE], const char *kind, const char *of);
 /* Missing: as it would be made, with zero balances. */
 enum err account_load(struct store *s, const char *id, struct currency ccy,

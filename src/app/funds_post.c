@@ -112,7 +112,7 @@ enum err ledger_post(const struct books *b, struct ledger_transfer *group, size_
     return e;
 }
 
-static const char *revenue_of(enum meter m)
+const char *meter_revenue(enum meter m)
 {
     switch (m) {
     case METER_GPU:
@@ -145,7 +145,7 @@ static struct ledger_transfer charge_of(const struct books *b, const struct wind
          str_printf(t.id, sizeof(t.id), "chg.%" PRId64 "%s.%s", w->posts + 1, suffix, w->id) &&
          str_copy(t.owner, sizeof(t.owner), w->id) && str_copy(t.dr, sizeof(t.dr), account);
     CHECK(ok);
-    account_id(t.cr, revenue_of(w->meter), b->ccy.code);
+    account_id(t.cr, meter_revenue(w->meter), b->ccy.code);
     t.amount = u;
     return t;
 }

@@ -5,6 +5,7 @@
 #include "app/lifecycle.h"
 #include "app/op_plan.h"
 #include "app/outbox.h"
+#include "app/supply.h"
 #include "base/log.h"
 #include "base/msg.h"
 #include "domain/node.h"
@@ -274,6 +275,7 @@ static enum err slow_tick(struct op *op, utime_t last)
     TRY(plans_tick(op));
     TRY(store_idem_prune(op->store, op->now - IDEM_KEEP_MS));
     IN_SAVEPOINT(op, "funds", funds_tick(op->store, op->now, &op->why));
+    IN_SAVEPOINT(op, "supply", supply_tick(op->store, op->now, &op->why));
     return store_meta_set_i64(op->store, "tick.slow_ms", op->now);
 }
 

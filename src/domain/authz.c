@@ -18,6 +18,8 @@ bool authz_allows(enum access need, const struct caller *c)
 {
     if (c->is_node)
         return need == ACCESS_NODE || need == ACCESS_PUBLIC;
+    if (need == ACCESS_SUPPLIER && c->is_supplier)
+        return true;
     if (need == ACCESS_OPERATOR || need == ACCESS_SUPPLIER)
         return c->is_operator || by_role[need][c->role];
     return by_role[need][c->role];

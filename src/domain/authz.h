@@ -19,6 +19,7 @@ enum access {
 struct caller {
     bool is_node;
     bool is_operator;
+    bool is_supplier; /* its statements go to this user */
     enum role role; /* in the chosen project; ROLE_NONE: in none */
 };
 bool authz_allows(enum access need, const struct caller *c);

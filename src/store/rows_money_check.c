@@ -83,6 +83,18 @@ const struct money_law money_laws[] = {
             "FROM hold_part h WHERE h.lease=l.lease),0)<>coalesce((SELECT sum(rated_u-posted_u) "
             "FROM rating_window w WHERE w.project=l.project AND w.lease=l.lease AND "
             "rated_u<>posted_u),0) LIMIT 1"},
+    {"I26", "SELECT source FROM supplier_gross WHERE shared_u<>"
+            "gross_u/share_d*share_n+gross_u%share_d*share_n/share_d LIMIT 1"},
+    {"I26", "SELECT g.source FROM supplier_gross g WHERE shared_u<>coalesce((SELECT "
+            "sum(CASE kind WHEN 'share' THEN amount ELSE -amount END) FROM transfer t "
+            "WHERE t.owner=g.source AND t.kind IN ('share','share_back')),0) LIMIT 1"},
+    {"I26", "SELECT 'held of '||x.id||' '||c.currency FROM supplier x JOIN (SELECT DISTINCT "
+            "supplier, currency FROM supplier_gross) c ON c.supplier=x.id LEFT JOIN account a ON "
+            "a.id='provider.'||x.id||'.held.'||c.currency WHERE coalesce(a.cr_posted-a.dr_posted,0)"
+            "<>coalesce((SELECT sum(held_u) FROM supplier_day d WHERE d.supplier=x.id AND "
+            "d.currency=c.currency AND d.released=0),0) LIMIT 1"},
+    {"I26", "SELECT 'payouts of '||p.supplier FROM payout p LEFT JOIN transfer t ON t.id=p.id "
+            "WHERE t.amount IS NULL OR t.amount<>p.amount_u OR t.kind<>'payout' LIMIT 1"},
 };
 const size_t money_law_count = ARRAY_LEN(money_laws);
 

@@ -68,7 +68,7 @@ case("user_add", OP, None, body={"name": "erin"})
 case("user_add", OP, "exists", body={"name": "erin"})
 
 # --- prices, nodes, images -------------------------------------------------------------------------
-for sku, price, unit in (("gpu.RTX 4090", "1.98", "hour"), ("cpu.seat", "0.12", "hour"), ("disk", "0.02", "GiB-day"),
+for sku, price, unit in (("gpu.RTX 4090", "60", "hour"), ("cpu.seat", "0.12", "hour"), ("disk", "0.02", "GiB-day"),
                          ("disk.stopped", "0.01", "GiB-day"), ("disk.detached", "0.01", "GiB-day"),
                          ("egress", "0.5", "GiB")):
     case("price_set", OP, None, body={"sku": sku, "price": price, "unit": unit})
@@ -93,10 +93,12 @@ for sku, price in (("plan.day.gpu.RTX 4090", "20"), ("plan.year.gpu.RTX 4090", "
 case("price_set", OP, "validation", body={"sku": "plan.hour.gpu.RTX 4090", "price": "1"})
 case("price_list", OP, None)
 case("price_list", A, "forbidden")
-case("topup", OP, None, body={"project": "alice", "amount": "100", "note": "welcome"})
+case("topup", OP, None, body={"project": "alice", "amount": "1000", "note": "welcome"})
 case("topup", OP, "not_found", body={"project": "nowhere", "amount": "100"})
 made = case("node_add", OP, None, body={"name": "n1"})
 case("node_add", OP, "exists", body={"name": "n1"})
+case("supplier_add", OP, None, ["lab-b"], {"user": "bob", "share": "4/5", "dispute": "none"})
+case("supplier_node_add", OP, None, ["lab-b", "n1"])
 case("node_add", OP, None, body={"name": "n2"})
 node = FakeNode(d, made["token"])
 case("image_add", OP, None, body={"name": "base", "source": "recipe:base", "default": True})
@@ -268,6 +270,30 @@ case("audit_list", A, None)
 case("audit_list", C, "forbidden", headers=AS_VIEWER)
 
 # --- upkeep ----------------------------------------------------------------------------------------
+case("supplier_add", OP, "exists", ["lab-b"], {"user": "carol"})
+case("supplier_add", OP, "not_found", ["lab-c"], {"user": "nobody"})
+case("supplier_add", OP, "validation", ["lab-c"], {"user": "carol", "share": "120"})
+case("supplier_set", OP, None, ["lab-b"], {"share": "82", "threshold": "100"})
+case("supplier_set", OP, "not_found", ["none"], {"share": "82"})
+case("supplier_node_add", OP, "not_found", ["lab-b", "none"])
+case("supplier_list", OP, None)
+case("supplier_list", A, "forbidden")
+case("admin_supplier_statement", OP, None, ["lab-b"])
+case("admin_supplier_statement", OP, "validation", ["lab-b"], query="?month=soon")
+case("supplier_statement", B, None)
+case("supplier_statement", A, "forbidden")
+case("supplier_set", OP, None, ["lab-b"], {"threshold": "0"})
+paid = case("payout_run", OP, None, body={})["items"]
+tap.ok(len(paid) == 1 and float(paid[0]["amount"]["amount"]) > 0, "what the node earned is paid out", paid)
+case("payout_paid", OP, None, [paid[0]["id"]], {"reference": "20260401-17"})
+case("payout_paid", OP, "validation", [paid[0]["id"]], {"reference": "20260401-18"})
+case("payout_run", OP, "not_found", body={"supplier": "none"})
+case("payout_list", OP, None)
+case("payout_list", A, "forbidden")
+case("payout_paid", OP, "not_found", ["pay_none"], {"reference": "1"})
+case("payout_paid", A, "forbidden", ["pay_none"], {"reference": "1"})
+case("supplier_node_remove", OP, None, ["lab-b", "n1"])
+case("supplier_node_remove", OP, "not_found", ["lab-b", "n1"])
 report = case("check_run", OP, None)
 tap.ok(report["pass"], "every invariant holds", json.dumps(report, indent=1))
 case("check_run", A, "forbidden")
