@@ -1,11 +1,12 @@
 /* supply.h: what the machines of suppliers earn, and when it is paid out (money.md 1.3 T5, I26).
  *
- * The gross of a source (a rating window) is what was charged of it less what was reversed. Once an
- * hour the difference to what was shared before moves from the platform's revenue to the supplier:
- * up into provider.<id>.held, where it waits for the dispute window (without one: into payable);
- * down (a refund) out of provider.<id>.payable, which may go below zero and is then recovered,
- * once, from what comes next. Vouchers and gifts of the platform are its own expense: the supplier
- * is paid in full. Inside the caller's transaction; core thread. */
+ * The gross of a source is what was charged of a rating window less what was reversed, or what is
+ * recognised of a plan. Once an hour the difference to what was shared before moves from the
+ * platform's revenue to the supplier: up into provider.<id>.held, where it waits for the dispute
+ * window (without one: into payable); down (a refund) out of provider.<id>.payable, which may go
+ * below zero and is then recovered, once, from what comes next. Vouchers and gifts of the platform
+ * are its own expense: the supplier is paid in full. Inside the caller's transaction; core thread.
+ */
 #pragma once
 
 #include "app/funds.h"

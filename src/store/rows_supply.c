@@ -82,19 +82,26 @@ static bool take_text(struct sql *q, int col, char *ret, size_t size)
     return str_copy(ret, size, sql_text(q, col));
 }
 
+/* Sources: windows, by what was charged less what was reversed, on the node of their first span;
+ * plans, by what is recognised of them, on the node of their instance's last lease. */
+#define SOURCES                                                                                    \
+    "(SELECT w.id, w.project, w.meter, w.posted_u - coalesce((SELECT sum(amount) FROM transfer t " \
+    "WHERE t.owner=w.id AND t.kind='reversal'), 0) AS gross, (SELECT node FROM usage_span u "      \
+    "WHERE u.rating_window=w.id ORDER BY u.from_s LIMIT 1) AS node FROM rating_window w "          \
+    "UNION ALL SELECT p.id, p.project, 0, p.recognised_u, (SELECT node FROM fund_lease l WHERE "   \
+    "l.instance=p.instance ORDER BY l.started_s DESC LIMIT 1) FROM plan p)"
+
 enum err supply_due_list(struct store *s, int64_t limit, struct supply_due_list *ret_l)
 {
     struct sql q = sql_open(
         s,
-        "SELECT * FROM (SELECT w.id, x.id, p.currency, coalesce(g.share_n, x.share_n), "
-        "coalesce(g.share_d, x.share_d), coalesce(g.gross_u, 0) AS had, coalesce(g.shared_u, 0), "
-        "coalesce(g.posts, 0), w.meter, w.posted_u - coalesce((SELECT sum(amount) FROM transfer t "
-        "WHERE t.owner=w.id AND t.kind='reversal'), 0) AS gross "
-        "FROM rating_window w JOIN project p ON p.id=w.project "
-        "LEFT JOIN supplier_gross g ON g.source=w.id "
-        "LEFT JOIN supplier_node n ON g.source IS NULL AND n.node=(SELECT node FROM usage_span u "
-        "WHERE u.rating_window=w.id ORDER BY u.from_s LIMIT 1) "
-        "JOIN supplier x ON x.id=coalesce(g.supplier, n.supplier)) WHERE gross<>had LIMIT ?",
+        "SELECT o.id, x.id, p.currency, coalesce(g.share_n, x.share_n), coalesce(g.share_d, "
+        "x.share_d), coalesce(g.gross_u, 0), coalesce(g.shared_u, 0), coalesce(g.posts, 0), "
+        "o.meter, o.gross FROM " SOURCES " o JOIN project p ON p.id=o.project "
+        "LEFT JOIN supplier_gross g ON g.source=o.id "
+        "LEFT JOIN supplier_node n ON g.source IS NULL AND n.node=o.node "
+        "JOIN supplier x ON x.id=coalesce(g.supplier, n.supplier) "
+        "WHERE o.gross<>coalesce(g.gross_u, 0) LIMIT ?",
         "i", limit);
     bool ok = true;
 
@@ -176,8 +183,12 @@ enum err supply_line_list(struct store *s, struct id supplier, int64_t year, int
         s,
         "SELECT w.id, w.sku, w.subject, coalesce((SELECT node FROM usage_span u WHERE "
         "u.rating_window=w.id ORDER BY u.from_s LIMIT 1),''), g.currency, w.qty, g.gross_u, "
-        "g.shared_u FROM supplier_gross g JOIN rating_window w ON w.id=g.source "
-        "WHERE g.supplier=? AND w.year=? AND w.month=? ORDER BY w.from_s, w.id",
+        "g.shared_u, w.from_s FROM supplier_gross g JOIN rating_window w ON w.id=g.source "
+        "WHERE g.supplier=?1 AND w.year=?2 AND w.month=?3 UNION ALL "
+        "SELECT p.id, p.sku, p.instance, '', g.currency, p.cards, g.gross_u, g.shared_u, p.start_s "
+        "FROM supplier_gross g JOIN plan p ON p.id=g.source WHERE g.supplier=?1 AND "
+        "CAST(strftime('%Y',p.start_s,'unixepoch') AS INTEGER)=?2 AND "
+        "CAST(strftime('%m',p.start_s,'unixepoch') AS INTEGER)=?3 ORDER BY 9, 1",
         "tii", supplier.s, year, (int64_t)month);
     bool ok = true;
 

@@ -47,7 +47,7 @@ struct supply_due_list {
     struct supply_due *at;
     size_t len, cap;
 };
-/* At most limit windows. What was reversed of a window is no gross. */
+/* At most limit windows. What was reversed is no gross. */
 enum err supply_due_list(struct store *s, int64_t limit, struct supply_due_list *ret_l);
 
 struct supply_day {
@@ -84,7 +84,7 @@ enum err supply_payout_get(struct store *s, struct id id, struct payout *ret_p);
 /* supplier empty: all. In the order of time. */
 enum err supply_payout_list(struct store *s, struct id supplier, struct payout_list *ret_l);
 
-/* A line of a supplier's month. */
+/* A line of a supplier's month: a window of it, or a plan that began in it (quantity: cards). */
 struct supply_line {
     char source[LEDGER_KEY_SIZE], sku[MONEY_SKU_SIZE];
     struct id subject, node;

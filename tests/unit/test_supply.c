@@ -1,6 +1,7 @@
 /* What a supplier's machines earn, when it may be paid out, and what a refund takes back. */
 #include "../support/books.h"
 #include "app/supply.h"
+#include "store/rows_plan.h"
 
 #define S INT64_C(1000)
 #define DAY (INT64_C(86400) * S)
@@ -167,10 +168,41 @@ static void what_does_not_reach_the_threshold_is_carried_on(void **state)
     assert_int_equal(p.carried_u, 44000);
 }
 
+static void a_plan_is_shared_as_it_is_earned(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(100000000);
+    struct supplier x = supplier_new(s, 80, 100, 0);
+    struct plan_row p = {.id = id_of("pln_1"),
+                         .project = id_of("prj_one"),
+                         .instance = id_of("ins_a"),
+                         .sku = "gpu.RTX 4090",
+                         .cards = 1,
+                         .term = 1,
+                         .start_s = T0_S,
+                         .end_s = T0_S + 30 * 86400,
+                         .price = id_of("prc_gpu1"),
+                         .paid_u = 900000,
+                         .recognised_u = 300001};
+    int64_t seq = 1;
+
+    used(s, "a", T0, 10, &seq);
+    ok(plan_row_save(s, &p));
+    ok(supply_share(s, T0 + DAY, &(struct refusal){0}));
+    assert_int_equal(balance(s, T0, &x).held_u, 4400 + 240000);
+    p.recognised_u = 200000; /* released early: less was earned after all */
+    p.refunded_u = 700000;
+    ok(plan_row_save(s, &p));
+    ok(supply_share(s, T0 + DAY, &(struct refusal){0}));
+    assert_int_equal(balance(s, T0, &x).held_u, 4400 + 240000);
+    assert_int_equal(balance(s, T0, &x).payable_u, 160000 - 240000);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(earnings_are_held_then_payable_then_paid_in_whole_cents),
     cmocka_unit_test(shares_follow_the_whole_not_each_slice),
     cmocka_unit_test(a_refund_after_a_payout_is_recovered_once),
+    cmocka_unit_test(a_plan_is_shared_as_it_is_earned),
     cmocka_unit_test(what_does_not_reach_the_threshold_is_carried_on),
 };
 RUN_TESTS(tests)
