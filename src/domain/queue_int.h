@@ -1,0 +1,25 @@
+/* queue_int.h: what the files of the queue share. */
+#pragma once
+
+#include "domain/queue.h"
+
+/* Demands that differ in nothing but who and when: among them only the first can be next. */
+struct queue_class {
+    int32_t project, priority, nodes, cards;
+    int64_t run_s;
+    bool whole;
+    VEC(struct queue_demand) list; /* by (since_s, id), from head on */
+    size_t head;
+    /* while deciding */
+    size_t at; /* the next one to be looked at */
+    bool blocked;
+    int64_t due;
+};
+
+/* vec_fini without the C library: the domain frees through base. */
+#define list_fini(v)                                                                               \
+    do {                                                                                           \
+        mem_free_ptr(&(v)->at);                                                                    \
+        (v)->at = NULL;                                                                            \
+        (v)->len = (v)->cap = 0;                                                                   \
+    } while (0)
