@@ -46,6 +46,7 @@ static const struct {
     {"market", cmd_market},
     {"admin init", cmd_admin_init},
     {"admin restore", cmd_admin_restore},
+    {"admin replay", cmd_replay},
     {"completion", cmd_completion},
     {"help", cmd_help},
     {"man", cmd_man},

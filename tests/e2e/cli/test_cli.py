@@ -105,6 +105,8 @@ def example_home():
     for name in ("code.txt", "id_ed25519.pub"):
         with open(os.path.join(home, name), "w") as f:
             f.write("ssh-ed25519 AAAA mei\n" if "pub" in name else "K7QF-2M9X\n")
+    with open(os.path.join(home, "jobs.csv"), "w") as f:
+        f.write("timestamp,duration,num_gpus\n2026-01-01 00:00:00,60.0,1\n2026-01-01 00:01:00,60.0,8\n")
     return home
 
 def fake_path(home, *programs):
