@@ -1,14 +1,10 @@
 /* What can be rented now: per node and card model, and a seat without a card per node. */
 #include "app/cursor.h"
 #include "app/lifecycle.h"
+#include "app/offers.h"
 #include "app/view.h"
 #include "base/msg.h"
 #include "domain/offer.h"
-
-struct offers {
-    struct offer *at;
-    size_t len, cap;
-};
 
 /* Stable for a node and model: the node's letters and a few of the model's. */
 static struct id offer_id(const struct node *n, const char *model)
@@ -50,7 +46,7 @@ static void offer_init(struct offer *o, const struct node *n, const struct node_
     o->simulated = n->simulated;
 }
 
-static enum err add_cards(struct op *op, struct offers *l, const struct node *n,
+static enum err add_cards(struct op *op, struct offer_list *l, const struct node *n,
                           const struct node_used *u, int32_t gpu)
 {
     const struct node_gpu *g = &n->gpus[gpu];
@@ -72,7 +68,7 @@ static enum err add_cards(struct op *op, struct offers *l, const struct node *n,
     return ERR_OK;
 }
 
-static enum err add_seat(struct op *op, struct offers *l, const struct node *n,
+static enum err add_seat(struct op *op, struct offer_list *l, const struct node *n,
                          const struct node_used *u)
 {
     struct offer o = {0};
@@ -88,7 +84,7 @@ static enum err add_seat(struct op *op, struct offers *l, const struct node *n,
     return ERR_OK;
 }
 
-static enum err add_node(struct op *op, struct offers *l, const struct node *n)
+static enum err add_node(struct op *op, struct offer_list *l, const struct node *n)
 {
     struct node_used u;
 
@@ -148,7 +144,7 @@ static void write_offer(struct op *op, const struct offer *o, const struct side_
     json_object_finish(w);
 }
 
-static enum err write_page(struct op *op, const struct offers *l, const struct offer_filter *f,
+static enum err write_page(struct op *op, const struct offer_list *l, const struct offer_filter *f,
                            int64_t limit, const char *pos)
 {
     struct side_prices sides;
@@ -179,28 +175,42 @@ static enum err write_page(struct op *op, const struct offers *l, const struct o
     return ERR_OK;
 }
 
-enum err op_offer_list(struct op *op)
+enum err offers_load(struct op *op, struct offer_list *ret_l)
 {
     struct node_list nodes = {0};
-    struct offers l = {0};
+    struct offer_list l = {0};
+    enum err e = store_node_list(op->store, &nodes);
+
+    for (size_t n = 0; e == ERR_OK && n < nodes.len; n++)
+        e = add_node(op, &l, &nodes.at[n]);
+    vec_fini(&nodes);
+    if (e != ERR_OK)
+        offers_fini(&l);
+    else
+        *ret_l = l;
+    return e;
+}
+
+void offers_fini(struct offer_list *l)
+{
+    vec_fini(l);
+}
+
+enum err op_offer_list(struct op *op)
+{
+    struct offer_list l = {0};
     struct offer_filter f;
     char pos[CURSOR_POS_SIZE];
     const char *text = "";
     int64_t limit;
-    enum err e;
 
     if (!json_get_str(op->query, "filter", "", &text))
         text = "";
     TRY(offer_filter_parse(text, &f, &op->why));
     TRY(cursor_read(op, &limit, pos));
-    e = store_node_list(op->store, &nodes);
-    for (size_t n = 0; e == ERR_OK && n < nodes.len; n++)
-        e = add_node(op, &l, &nodes.at[n]);
-    if (e == ERR_OK) {
-        offer_sort(&f, l.at, l.len);
-        e = write_page(op, &l, &f, limit, pos);
-    }
-    vec_fini(&nodes);
-    vec_fini(&l);
+    TRY(offers_load(op, &l));
+    offer_sort(&f, l.at, l.len);
+    enum err e = write_page(op, &l, &f, limit, pos);
+    offers_fini(&l);
     return e;
 }

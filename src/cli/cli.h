@@ -58,6 +58,8 @@ const char *tr(const char *english) __attribute__((format_arg(1)));
 void say(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3); /* talk: a line on stderr */
 /* Prints a refusal of ours; returns its exit code. */
 int fail(struct cli *c, const struct refusal *why);
+/* The same for a refusal whose words are keys of the catalogue; they are replaced in place. */
+int fail_words(struct cli *c, struct refusal *why);
 int fail_usage(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Prints the problem document of an answer that is not 2xx; returns its exit code. */
 int fail_answer(struct cli *c, const struct answer *a);
@@ -82,8 +84,9 @@ void text_bytes(int64_t bytes, char *buf, size_t size);
 void text_card(const json_t *o, struct strbuf *out); /* "2 x RTX 4090 (simulated)" of an instance */
 
 /* client.c: the API. */
-enum { CALL_QUIET = 1, CALL_IDEM = 2 };
-/* Sends and reads the whole answer; body NULL for none. With CALL_IDEM the request carries a stored
+enum { CALL_QUIET = 1, CALL_IDEM = 2, CALL_QUICK = 4 };
+/* CALL_QUICK: gives up after a second and a half and is not repeated; for what is nice to have.
+ * Sends and reads the whole answer; body NULL for none. With CALL_IDEM the request carries a stored
  * Idempotency-Key. False when it is not 2xx: the error was printed (unless CALL_QUIET) and a->exit
  * is set. */
 bool api_call(struct cli *c, const char *method, const char *path, const char *body, unsigned flags,
@@ -154,3 +157,4 @@ cmd_run cmd_api, cmd_login, cmd_whoami, cmd_doctor, cmd_offers, cmd_quote, cmd_r
     cmd_code, cmd_ssh_config, cmd_logs, cmd_events, cmd_usage, cmd_wallet, cmd_bill, cmd_key_add,
     cmd_disk_rm, cmd_completion, cmd_help, cmd_man, cmd_version, cmd_check, cmd_port,
     cmd_admin_init, cmd_admin_restore, cmd_replay, cmd_tco, cmd_market, cmd_plan_ls;
+cmd_run cmd_size;

@@ -13,6 +13,7 @@
 
 static volatile sig_atomic_t was_interrupted;
 static CURL *handle;
+static bool quick; /* the call in work is not worth waiting for */
 
 static void on_interrupt(int sig UNUSED)
 {
@@ -243,6 +244,10 @@ static enum err call_once(struct cli *c, const char *method, const char *path, c
     }
     curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, method);
     curl_easy_setopt(handle, CURLOPT_TIMEOUT, 120L);
+    if (quick) {
+        curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, 500L);
+        curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, 1500L);
+    }
     curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(handle, CURLOPT_WRITEDATA, a);
     curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
@@ -269,7 +274,7 @@ static enum err call_patient(struct cli *c, const char *method, const char *path
         TRY(call_once(c, method, path, body, key, a));
         bool later = a->status == 429 || a->status == 503;
         int64_t wait = a->retry_after_s;
-        if (!later || wait <= 0 || waited + wait > 60 || (!key && !str_eq(method, "GET")))
+        if (quick || !later || wait <= 0 || waited + wait > 60 || (!key && !str_eq(method, "GET")))
             return ERR_OK;
         say(c, tr("The server is busy; trying again in %" PRId64 " s."), wait);
         for (int64_t i = 0; i < wait && !was_interrupted; i++)
@@ -315,6 +320,7 @@ bool api_call(struct cli *c, const char *method, const char *path, const char *b
     enum err e;
     bool lost = false;
 
+    quick = flags & CALL_QUICK;
     if (flags & CALL_IDEM)
         lost = call_keyed(c, method, path, body, a, &e);
     else

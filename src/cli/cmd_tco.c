@@ -408,18 +408,6 @@ static int form_fill(struct cli *c, struct call *call)
     return 0;
 }
 
-/* The words of a refusal of the estimate are keys of the catalogue. */
-static int fail_estimate(struct cli *c, struct refusal *why)
-{
-    for (size_t i = 0; i < why->param_count; i++) {
-        const char *text = str_eq(why->params[i].key, "why") ? tr(why->params[i].value) : NULL;
-        char copy[REFUSAL_VALUE_MAX];
-        if (text && text != why->params[i].value && str_copy(copy, sizeof(copy), text))
-            str_copy(why->params[i].value, sizeof(why->params[i].value), copy);
-    }
-    return fail(c, why);
-}
-
 static int ask_fill(struct cli *c, struct call *call, struct tco_ask *a)
 {
     const char *code = arg_str(call, "currency") ? arg_str(call, "currency") : "CNY";
@@ -469,7 +457,7 @@ int cmd_tco(struct cli *c, struct call *call)
     if (e)
         return e;
     if (tco_decide(&a.in, &r, &why) != ERR_OK)
-        return fail_estimate(c, &why);
+        return fail_words(c, &why);
     if (c->json)
         tco_print_json(&a, &r);
     else if (c->quiet)

@@ -44,6 +44,7 @@ static const struct {
     {"doctor", cmd_doctor},
     {"tco", cmd_tco},
     {"market", cmd_market},
+    {"size", cmd_size},
     {"admin init", cmd_admin_init},
     {"admin restore", cmd_admin_restore},
     {"admin replay", cmd_replay},

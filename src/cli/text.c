@@ -120,6 +120,19 @@ int fail(struct cli *c, const struct refusal *why)
     return err_exit(why->code);
 }
 
+int fail_words(struct cli *c, struct refusal *why)
+{
+    for (size_t i = 0; i < why->param_count; i++) {
+        const char *key = why->params[i].key;
+        const char *text =
+            str_eq(key, "why") || str_eq(key, "what") ? tr(why->params[i].value) : NULL;
+        char copy[REFUSAL_VALUE_MAX];
+        if (text && text != why->params[i].value && str_copy(copy, sizeof(copy), text))
+            str_copy(why->params[i].value, sizeof(why->params[i].value), copy);
+    }
+    return fail(c, why);
+}
+
 int fail_usage(struct cli *c, const char *fmt, ...)
 {
     char text[REFUSAL_VALUE_MAX];

@@ -402,7 +402,7 @@ static void assume_lengths(struct size_ask *a)
         int64_t usual = trains(j) ? 2048 : 4096;
         j->seq = most > 0 ? MIN(most, usual) : usual;
         assume(a, "--seq",
-               trains(j) ? N_("usual for instructions; the longest sample decides, not the mean")
+               trains(j) ? N_("usual; the longest sample decides, not the mean")
                          : N_("prompt and answer of a usual chat"),
                "%" PRId64, j->seq);
     }
@@ -418,13 +418,13 @@ static void assume_batch(struct size_ask *a, const struct said *said)
     if (!trains(j)) {
         j->batch = a->sequences = said->batch ? said->batch : 1;
         if (!said->batch)
-            assume(a, "--batch", N_("one request at a time; serving many: --batch 16"), "1");
+            assume(a, "--batch", N_("one request at a time; many: --batch 16"), "1");
         return;
     }
     j->batch = said->micro ? said->micro : 1;
     j->accumulate = said->accumulate;
     if (!said->micro)
-        assume(a, "--micro-batch", N_("needs least memory; accumulation makes up for it"), "1");
+        assume(a, "--micro-batch", N_("least memory; accumulation makes up for it"), "1");
     if (said->batch)
         j->accumulate = MAX(said->batch / (j->batch * ranks), (int64_t)1);
     else if (!said->accumulate) {
@@ -457,12 +457,11 @@ static void assume_recipe(struct size_ask *a, const struct said *said)
     }
     if (trains(j) && !said->recompute) {
         j->recompute = SIZE_RECOMPUTE;
-        assume(a, "--checkpointing", N_("a third more time for most of the activations"), "full");
+        assume(a, "--checkpointing", N_("a third more time saves most activations"), "full");
     }
     if (!said->attention) {
         j->attention = SIZE_SDPA;
-        assume(a, "--attention", N_("PyTorch's default; no square of the length in memory"),
-               "sdpa");
+        assume(a, "--attention", N_("PyTorch's default; needs no square of the length"), "sdpa");
     }
     if ((j->task == SIZE_LORA || j->task == SIZE_QLORA) && j->rank == 0) {
         j->rank = 16;
@@ -506,7 +505,7 @@ static void assume_work(struct size_ask *a)
                a->tokens / 1000000);
     } else if (a->tokens == 0) {
         a->tokens = 10000000;
-        assume(a, "--tokens", N_("10,000 samples of 1,000 tokens; yours decides the cost"), "10M");
+        assume(a, "--tokens", N_("10,000 samples of 1,000; yours decides the cost"), "10M");
     }
     if (a->epochs == 0) {
         a->epochs = j->task == SIZE_PRETRAIN ? 1 : 3;
@@ -566,10 +565,10 @@ enum err size_ask_read(const json_t *args, struct size_ask *a, struct refusal *w
     TRY(model_take(args, a, why));
     TRY(job_take(args, a, &said, why));
     if (a->shape_of)
-        assume(a, "--params", N_("the shape of the known model of the nearest size"), "%.46s",
+        assume(a, "--params", N_("the shape of the known model of that size"), "%.46s",
                a->shape_of);
     if (!said.task)
-        assume(a, "--task", N_("what most people do first; full, qlora, infer, pretrain"), "lora");
+        assume(a, "--task", N_("done first by most; full, qlora, infer, pretrain"), "lora");
     assume_lengths(a);
     assume_batch(a, &said);
     assume_recipe(a, &said);

@@ -238,15 +238,23 @@ static int place_order(const void *a, const void *b)
 {
     const struct size_place *x = a, *y = b;
 
-    if (x->usable * x->count != y->usable * y->count)
-        return x->usable * x->count < y->usable * y->count ? -1 : 1;
     if (x->count != y->count)
         return x->count < y->count ? -1 : 1;
+    if (x->usable != y->usable)
+        return x->usable < y->usable ? -1 : 1;
     return strcmp(x->name, y->name);
+}
+
+/* What everybody's software runs on. */
+static bool mainstream(const struct size_place *p)
+{
+    return p->offer || (p->card && p->card->bf16 && str_eq(p->card->vendor, "NVIDIA"));
 }
 
 static bool better(const struct size_place *x, const struct size_place *y, int64_t a, int64_t b)
 {
+    if (mainstream(x) != mainstream(y))
+        return mainstream(x);
     if ((x->verdict == SIZE_FITS) != (y->verdict == SIZE_FITS))
         return x->verdict == SIZE_FITS;
     return a < b;
@@ -428,10 +436,9 @@ static void stages_make(const struct size_ask *a, const struct offer *offers, si
     if (serving) {
         trial.job.weights = size_bits(v.job.weights) > 5 ? SIZE_AWQ4 : v.job.weights;
         trial.job.batch = 1;
-        stage_add(&trial, N_("trial"), N_("does it answer well enough? small and cheap"),
-                  "--quant awq --batch 1", 2, offers, count, f);
-        stage_add(a, N_("serve"), N_("as asked; the price is that of a day"), "", 24, offers, count,
-                  f);
+        stage_add(&trial, N_("trial"), N_("does it answer well enough?"), "--quant awq --batch 1",
+                  2, offers, count, f);
+        stage_add(a, N_("serve"), N_("as asked, for a day"), "", 24, offers, count, f);
         return;
     }
     trial.job.task = SIZE_QLORA;
@@ -444,18 +451,18 @@ static void stages_make(const struct size_ask *a, const struct offer *offers, si
     trial.job.targets = v.job.targets ? v.job.targets : SIZE_TARGET_ALL;
     trial.tokens = MIN(v.tokens, (int64_t)200000);
     trial.epochs = 1;
-    stage_add(&trial, N_("trial"), N_("does the data load and the loss fall? 200 short samples"),
+    stage_add(&trial, N_("trial"), N_("do the data load, does the loss fall?"),
               "--task qlora --seq 1024 --tokens 200000", 1, offers, count, f);
-    stage_add(a, N_("experiment"), N_("the job as asked; the time is its careful end"), "", 0,
-              offers, count, f);
+    stage_add(a, N_("experiment"), N_("as asked; time at its careful end"), "", 0, offers, count,
+              f);
     serve.job.task = SIZE_INFER;
     serve.job.framework = SIZE_TRANSFORMERS;
     serve.job.weights = SIZE_BF16;
     serve.job.generate = MIN(v.job.seq / 2, (int64_t)2048);
     serve.job.batch = 4;
     serve.sequences = 4;
-    stage_add(&serve, N_("serve"), N_("four requests at once; the price is that of a day"),
-              "--task infer --batch 4", 24, offers, count, f);
+    stage_add(&serve, N_("serve"), N_("four requests at once, for a day"), "--task infer --batch 4",
+              24, offers, count, f);
 }
 
 /* ---- advice ------------------------------------------------------------------------------------
@@ -499,11 +506,12 @@ static void advise_smaller(const struct size_ask *a, struct size_choice *f)
 {
     const struct model_row *best = NULL;
     int64_t mine = size_params_total(&a->model), most = 0;
-    size_t n = strcspn(a->model.name, "-");
+    const char *dash = strrchr(a->model.name, '-'); /* "Llama-3.1-" of Llama-3.1-70B */
+    size_t n = dash ? (size_t)(dash - a->model.name) : 0;
     struct size_result r;
     struct size_job j = a->job;
 
-    for (size_t i = 0; mine > INT64_C(25000000000) && i < model_row_count; i++) {
+    for (size_t i = 0; n > 0 && mine > INT64_C(25000000000) && i < model_row_count; i++) {
         struct size_model m = model_rows[i].m;
         if (strncmp(m.name, a->model.name, n + 1) != 0)
             continue;
@@ -572,4 +580,14 @@ enum err size_choose(const struct size_ask *a, const struct offer *offers, size_
 void size_choice_fini(struct size_choice *f)
 {
     mem_free_ptr(&f->places.at);
+}
+
+bool size_rent_line(const struct size_stage *s, char *buf, size_t size)
+{
+    buf[0] = '\0';
+    return s->found && s->place.offer &&
+           str_printf(buf, size,
+                      "suanli rent --gpu '%s' --count %" PRId64 " --disk data:%" PRId64
+                      "GiB --for %" PRId64 "h",
+                      s->place.offer->gpu, s->place.count, s->disk_gib, MAX(s->hours, (int64_t)1));
 }

@@ -71,7 +71,7 @@ struct size_advice {
 };
 
 struct size_choice {
-    struct size_places places; /* all counts that hold it, by memory of the card, then count */
+    struct size_places places; /* all counts that hold it, by count, then memory of the card */
     size_t small, cheap,
         fast; /* indexes into places; SIZE_MAX none. small: fewest, smallest cards */
     struct size_way ways[SIZE_WAYS_MAX];
@@ -90,3 +90,7 @@ void size_choice_fini(struct size_choice *f);
 int64_t size_class_gib(int64_t bytes);
 /* Share of the card's published rate that training reaches, for --explain. */
 double size_efficiency(const struct size_job *j, const struct card_row *card, int64_t count);
+/* "suanli rent --gpu 'RTX 4090' --count 2 --disk data:100GiB --for 4h"; false (and "") when the
+ * stage found nothing here to rent. */
+#define SIZE_RENT_MAX 200
+bool size_rent_line(const struct size_stage *s, char *buf, size_t size);

@@ -1,0 +1,19 @@
+/* size_screen.h: one answer of suanli size on its way to a screen. One thread. */
+#pragma once
+
+#include "cli/cli.h"
+#include "domain/size_json.h"
+
+struct size_screen {
+    struct size_ask ask;
+    struct size_result result;
+    struct size_choice choice;
+    struct currency ccy;  /* code "": no offers */
+    struct offer *offers; /* owned */
+    size_t offer_count;
+    const char
+        *offers_said; /* static: "live", "none", "not_configured", "unreachable", "refused" */
+    bool explain, all;
+};
+/* cmd_size_view.c */
+void size_print(struct cli *c, const struct size_screen *s);
