@@ -110,10 +110,10 @@ static void print_question(const struct size_screen *s)
     grouped(s->result.active, active, sizeof(active));
     printf(tr("%s: %s parameters"), a->model.name, params);
     if (s->result.active != s->result.params)
-        printf(tr(", %s of them for each token"), active);
-    printf(tr("; %" PRId64 " layers (from %s)"), a->model.layers, tr(a->source));
+        printf(tr(", %s active"), active);
+    printf(tr("\n%" PRId64 " layers (%s)"), a->model.layers, tr(a->source));
     size_layout_name(j, layout, sizeof(layout));
-    printf("\n%s, %s, %s, ", size_task_name(j->task), size_framework_name(j->framework),
+    printf("; %s, %s, %s\n", size_task_name(j->task), size_framework_name(j->framework),
            size_format_row(j->weights)->name);
     if (j->task == SIZE_INFER)
         printf(tr("%" PRId64 " tokens, requests at once: %" PRId64), j->seq, j->batch);
@@ -340,8 +340,8 @@ static void print_places(struct cli *c, const struct size_screen *s)
 
 static void print_plan(struct cli *c, const struct size_screen *s)
 {
-    static const char *const head[] = {N_("PLAN"), N_("CARDS"), N_("FOR"),
-                                       N_("COST"), N_("WHY"),   NULL};
+    static const char *const head[] = {N_("STAGE"), N_("CARDS"), N_("FOR"),
+                                       N_("COST"),  N_("WHY"),   NULL};
     const struct size_choice *f = &s->choice;
     char line[SIZE_RENT_MAX];
     struct table t;

@@ -356,24 +356,23 @@ static void ways_train(const struct size_ask *a, int64_t now, struct size_choice
     if (was->task == SIZE_LORA || was->task == SIZE_FULL)
         TRY_WAY((j.task = SIZE_QLORA, j.weights = SIZE_NF4_DQ, j.precision = SIZE_PURE16,
                  j.rank = MAX(j.rank, (int64_t)16), j.targets |= SIZE_TARGET_ALL),
-                N_("a 4-bit base with an adapter (QLoRA)"), "--task qlora");
+                N_("4-bit base and adapter (QLoRA)"), "--task qlora");
     if (was->task == SIZE_FULL)
         TRY_WAY((j.task = SIZE_LORA, j.precision = SIZE_PURE16, j.rank = 16,
                  j.targets = SIZE_TARGET_ALL),
-                N_("an adapter instead of all weights (LoRA)"), "--task lora");
+                N_("an adapter, not all weights (LoRA)"), "--task lora");
     if (was->optimizer == SIZE_ADAMW)
         TRY_WAY(j.optimizer = SIZE_ADAMW_8BIT, N_("8-bit optimizer states"),
                 "--optimizer adamw-8bit");
     if (was->precision == SIZE_MIXED)
         TRY_WAY(j.precision = SIZE_PURE16, N_("weights and states in 16 bit"), "--precision bf16");
     if (was->loss == SIZE_LOSS_PLAIN)
-        TRY_WAY(j.loss = SIZE_LOSS_FUSED, N_("a fused loss: no logits of all tokens"),
-                "--loss fused");
+        TRY_WAY(j.loss = SIZE_LOSS_FUSED, N_("fused loss: never all logits"), "--loss fused");
     if (was->dp <= 1 && was->tp <= 1 && was->pp <= 1)
-        TRY_WAY((j.dp = 2, j.shard = SIZE_FSDP), N_("shards on two cards (FSDP, ZeRO-3)"),
+        TRY_WAY((j.dp = 2, j.shard = SIZE_FSDP), N_("shards on two cards (FSDP)"),
                 "--parallel dp=2,fsdp");
     if (!was->offload_optimizer && (was->task == SIZE_FULL || was->task == SIZE_PRETRAIN))
-        TRY_WAY(j.offload_optimizer = true, N_("optimizer states in main memory; slower"),
+        TRY_WAY(j.offload_optimizer = true, N_("optimizer states in main memory"),
                 "--offload optimizer");
 }
 
@@ -386,7 +385,7 @@ static void ways_serve(const struct size_ask *a, int64_t now, struct size_choice
     if (size_bits(was->weights) > 5)
         TRY_WAY(j.weights = SIZE_AWQ4, N_("4-bit weights"), "--quant awq");
     if (was->kv.k == SIZE_FORMAT_NONE || size_bits(was->kv.k) > 8)
-        TRY_WAY(j.kv.k = j.kv.v = SIZE_FP8, N_("an 8-bit cache"), "--kv fp8");
+        TRY_WAY(j.kv.k = j.kv.v = SIZE_FP8, N_("8-bit cache"), "--kv fp8");
     if (was->batch > 1)
         TRY_WAY(j.batch = was->batch / 2, N_("half as many requests at once"), "--batch HALF");
     if (was->seq > 1024)
