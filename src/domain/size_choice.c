@@ -450,7 +450,7 @@ static void stages_make(const struct size_ask *a, const struct offer *offers, si
     trial.job.targets = v.job.targets ? v.job.targets : SIZE_TARGET_ALL;
     trial.tokens = MIN(v.tokens, (int64_t)200000);
     trial.epochs = 1;
-    stage_add(&trial, N_("trial"), N_("do the data load, does the loss fall?"),
+    stage_add(&trial, N_("trial"), N_("does the loss fall?"),
               "--task qlora --seq 1024 --tokens 200000", 1, offers, count, f);
     stage_add(a, N_("experiment"), N_("as asked; time at its careful end"), "", 0, offers, count,
               f);
