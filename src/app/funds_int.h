@@ -66,6 +66,7 @@ struct term_plan {
     char sku[METER_COUNT][SKU_SIZE]; /* of the windows of a meter */
     struct rate rates[PLAN_MAX];
     struct term_window w[PLAN_MAX];
+    char window[PLAN_MAX][LEDGER_KEY_SIZE]; /* its id: parts of one go on where the last ended */
 };
 /* r would run over [from_s, to_s); from_s >= start_s. */
 enum err plan_add(const struct books *b, struct term_plan *p, const struct rating *r,

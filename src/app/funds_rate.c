@@ -276,6 +276,23 @@ enum err rating_price(const struct books *b, const struct rating *r, int64_t at_
     return ERR_OK;
 }
 
+/* Where the next part of a window begins: after the parts of it that are planned already. */
+static enum err plan_from(const struct term_plan *p, const struct window_row *w, int64_t *ret_qty)
+{
+    *ret_qty = w->qty;
+    for (size_t i = 0; i < p->n; i++) {
+        const struct term_window *x = &p->w[i];
+        int64_t qty;
+
+        if (!str_eq(p->window[i], w->id))
+            continue;
+        if (__builtin_mul_overflow(x->to_s - x->from_s, x->qty_per_s, &qty) ||
+            __builtin_add_overflow(x->qty_from, qty, ret_qty))
+            return ERR_MONEY_RANGE;
+    }
+    return ERR_OK;
+}
+
 /* Windows at the price book's prices. */
 static enum err plan_priced(const struct books *b, struct term_plan *p, const struct rating *r,
                             int64_t from_s, int64_t to_s, struct refusal *why)
@@ -292,6 +309,8 @@ static enum err plan_priced(const struct books *b, struct term_plan *p, const st
         if (p->n == PLAN_MAX)
             return refusef(why, ERR_TOO_LARGE, "what", "%s", "the term");
         TRY(window_load(b, r, prices.v[parts[i].version].id, parts[i].from_s, &w));
+        TRY(plan_from(p, &w, &w.qty));
+        memcpy(p->window[p->n], w.id, sizeof(w.id));
         p->meter[p->n] = r->meter;
         memcpy(p->sku[r->meter], r->sku, sizeof(r->sku));
         p->rates[p->n] = prices.v[parts[i].version].rate;

@@ -74,12 +74,12 @@ bool plan_sku_parse(const char *sku, enum plan *ret_plan, const char **ret_cover
 
 enum err plan_consumed(const struct plan_term *t, int64_t at_s, int64_t *ret_u)
 {
-    int64_t total = t->end_s - t->start_s, used = MIN(MAX(at_s - t->start_s, (int64_t)0), total);
+    int64_t total = t->end_s - t->start_s, used = at_s - t->start_s; /* refund.h cuts it */
     struct refund_clawback c;
 
     if (total <= 0 || t->cards <= 0)
         return ERR_VALIDATION;
-    if (t->policy != PLAN_CLAWBACK || !t->ondemand || used == total)
+    if (t->policy != PLAN_CLAWBACK || !t->ondemand || used >= total)
         return refund_pro_rata(t->paid_u, used, total, ret_u);
     TRY(refund_claw_back(t->paid_u, used, total, t->ondemand, t->cards, t->fee_pct, 100, &c));
     *ret_u = c.consumed_u;

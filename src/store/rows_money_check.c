@@ -51,6 +51,9 @@ const struct money_law money_laws[] = {
     {"I15", "SELECT g.id FROM fund_grant g LEFT JOIN account a ON a.id='voucher.'||g.id WHERE "
             "a.cr_posted IS NULL OR a.cr_posted<>g.amount_u OR (g.done_at<>0 AND "
             "(a.dr_posted<>a.cr_posted OR a.dr_pending<>0)) LIMIT 1"},
+    /* what was paid for a plan is earned, given back or still deferred */
+    {"I25", "SELECT p.id FROM plan p LEFT JOIN account a ON a.id='deferred.'||p.id WHERE "
+            "coalesce(a.cr_posted-a.dr_posted,0)<>p.paid_u-p.recognised_u-p.refunded_u LIMIT 1"},
     {"I25", "SELECT p.id FROM purchase p LEFT JOIN (SELECT owner, sum(amount) AS u FROM transfer "
             "WHERE kind='purchase' GROUP BY owner) t ON t.owner=p.id WHERE coalesce(t.u,0)<>"
             "p.voucher_u+p.gift_u+p.cash_u+p.credit_u LIMIT 1"},

@@ -7,7 +7,7 @@ import json, os, shlex, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(sys.argv[1])
-D = "src/domain/"
+D, A = "src/domain/", "src/app/"
 # (file, what stands there, what the mistake makes of it, what the mistake is)
 MUTANTS = [
     (D + "rate.c", "u = tier_sum(r, q) / (uint64_t)r->d;",
@@ -78,10 +78,28 @@ MUTANTS = [
     (D + "payout.c", "TRY(payout_total(shares, n, b_u, after));",
      "TRY(payout_total(shares, n, b_u > a_u ? b_u - a_u : 0, after));\n    memset(before, 0, sizeof(before));",
      "shares are floored slice by slice"),
+    (D + "price.c", "        cur = next;\n        now = at;", "        cur = next;\n        now = started_s;",
+     "a preview forgets what it waited for"),
+    (D + "plan.c", "|| used >= total)", "|| false)", "a clawback gives back after the end"),
+    (D + "plan.c", "t->fee_pct, 100,", "t->fee_pct, 1000,", "the fee is a tenth of what was said"),
+    (D + "rate_text.c", "    r.cap_qty = cap_qty;", "    r.cap_qty = 0;", "a stored cap is forgotten"),
+    (A + "funds_plan.c", "p->cards < r->qty_per_s", "false", "a plan covers more cards than were bought"),
+    (A + "funds_plan.c", "MIN(p->over_s ? p->over_s : p->end_s, to_s)", "MIN(p->end_s, to_s)",
+     "a plan that was left goes on covering"),
+    (A + "funds_plan.c", "int64_t begin = MAX(p->start_s, from_s);", "int64_t begin = from_s;",
+     "a plan covers what ran before it"),
+    (A + "funds_plan.c", "budget_rest(&money[i]) < p->paid_u", "false", "a plan passes a budget"),
+    (A + "funds_plan.c", "p->refunded_u = p->paid_u - consumed;", "", "what was given back is forgotten"),
+    (A + "funds_plan.c", "MAX(MIN(b->now_s, p->end_s), p->start_s)", "p->end_s", "who leaves early pays all"),
+    (A + "funds_rate.c", "if (!str_eq(p->window[i], w->id))", "if (true)",
+     "a term that a plan interrupts starts its windows anew"),
+    (A + "funds_rate.c", "    if (c[0].price.s[0]) {", "    if (false) {", "what is shown per hour knows no plan"),
 ]
+APP_TESTS = [("tests/unit/test_plan", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
+             ("tests/unit/test_money_ops", [])]
 TESTS = [("tests/golden/test_golden", ["tests/golden/billing.tsv", "tests/golden/extra.tsv"])] + \
         [(f"tests/unit/test_{t}", []) for t in ("money", "ledger", "term", "bill", "calendar")] + \
-        [(f"tests/prop/prop_{t}", ["--cases", "1500", "--seed", "1"]) for t in ("money", "bill", "ledger", "calendar")]
+        [(f"tests/prop/prop_{t}", ["--cases", "1500", "--seed", "1"]) for t in ("money", "bill", "ledger", "calendar", "price")]
 
 commands = {os.path.relpath(os.path.join(c["directory"], c["file"]), ROOT): c
             for c in json.load(open(os.path.join(BUILD, "compile_commands.json")))}
@@ -104,21 +122,23 @@ def compile_mutant(path, text, folder):
     subprocess.run(args + ["-w", "-c", name, "-o", obj], check=True, cwd=c["directory"])
     return obj
 
-def link(test, obj, folder):
+def link(test, obj, folder, app):
     """The mutant comes before the archives, so its symbols win and the original is not drawn in."""
     objects = [os.path.join(r, f) for r, _, fs in os.walk(os.path.join(BUILD, test + ".p"))
                for f in fs if f.endswith(".o")]
     libs = [os.path.join(BUILD, p) for p in ("tests/golden/libgolden.a", "tests/prop/libtape.a",
                                              "src/domain/libdomain.a", "src/base/libbase.a")]
+    if app:
+        libs += [os.path.join(BUILD, p) for p in ("src/app/libapp.a", "src/store/libstore.a", "src/engine/libengine.a")]
     exe = os.path.join(folder, os.path.basename(test))
     flags = [f for f in shlex.split(commands[D + "money.c"]["command"]) if f.startswith("-fsanitize")]
     subprocess.run(["cc", "-o", exe] + flags + objects + [obj, "-Wl,--start-group"] + libs +
-                   ["-Wl,--end-group", "-ljansson", "-lcmocka", "-lgmp", "-lm"], check=True)
+                   ["-Wl,--end-group", "-ljansson", "-lcmocka", "-lgmp", "-lsodium", "-lsqlite3", "-lm"], check=True)
     return exe
 
-def killed_by(obj, folder):
-    for test, args in TESTS:
-        exe = link(test, obj, folder)
+def killed_by(obj, folder, app=False):
+    for test, args in APP_TESTS if app else TESTS:
+        exe = link(test, obj, folder, app)
         try:
             r = subprocess.run([exe] + args, cwd=ROOT, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, timeout=120)
@@ -141,7 +161,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
-                killer = killed_by(compile_mutant(path, text.replace(old, new), folder), folder)
+                killer = killed_by(compile_mutant(path, text.replace(old, new), folder), folder, path.startswith(A))
             except subprocess.CalledProcessError:
                 print(f"not ok {n} - {what}: does not build", flush=True)
                 continue

@@ -1,0 +1,268 @@
+/* P8 and the law of conversion, in the books: what is quoted is what is billed, whatever the prices
+ * look like and whatever a plan covers; each second that runs is paid once, by its plan or by the
+ * price that binds it, however late and in however many pieces its evidence comes. */
+#include <stdio.h>
+
+#include "../support/books.h"
+#include "app/funds_plan.h"
+#include "tape.h"
+
+static struct store *base;
+
+static bool books_hold(struct tape *t, utime_t now)
+{
+    struct funds_check c;
+    struct refusal why = {0};
+
+    TAPE_MUST(t, funds_check_run(base, now, &c, &why) == ERR_OK);
+    for (size_t i = 0; i < c.n; i++)
+        if (!c.rows[i].pass && !str_starts(c.rows[i].text, "not proven"))
+            return tape_fail(t, "%s: %s", c.rows[i].id, c.rows[i].text);
+    return true;
+}
+
+static enum err add_price(const char *id, const char *sku, const struct rate *r, int64_t from_s)
+{
+    struct price_row row = {.id = id_of(id),
+                            .currency = "CNY",
+                            .p = r->tiers[0].p,
+                            .d = r->d,
+                            .unit = "hour",
+                            .unit_u = r->tiers[0].p,
+                            .cap_u = r->cap_u,
+                            .cap_qty = r->cap_qty,
+                            .valid_from_s = from_s,
+                            .announced_s = from_s,
+                            .notice_s = PRICE_NOTICE_S};
+
+    rate_tiers_write(r, row.tiers, sizeof(row.tiers));
+    assert_true(str_copy(row.sku, sizeof(row.sku), sku));
+    return money_price_add(base, &row);
+}
+
+static struct rate draw_rate(struct tape *t, int64_t d, int64_t quantity)
+{
+    struct rate r = {.d = d, .tier_count = 1};
+
+    r.tiers[0] = (struct rate_tier){0, INT64_MAX, tape_range(t, 0, 9000000)};
+    if (tape_chance(t, 40)) {
+        r.tiers[0].to = tape_range(t, 1, quantity);
+        r.tiers[1] = (struct rate_tier){r.tiers[0].to, INT64_MAX, tape_range(t, 0, 9000000)};
+        r.tier_count = 2;
+    }
+    if (tape_chance(t, 30)) {
+        r.cap_qty = tape_range(t, 1, quantity);
+        r.cap_u = tape_range(t, 0, 90000000);
+    }
+    return r;
+}
+
+static struct books at(int64_t second)
+{
+    struct refusal why = {0};
+    struct books b;
+
+    ok(books_open(base, (T0_S + second) * MS_PER_S, id_of("prj_one"), &b, &why));
+    return b;
+}
+
+static bool buy(struct tape *t, int64_t second, int64_t cards, struct plan_row *ret_p)
+{
+    struct books b = at(second);
+    struct refusal why = {0};
+    struct plan_ask ask = {.id = id_of("pln_a"),
+                           .price = id_of("prc_pln"),
+                           .instance = id_of("ins_a"),
+                           .gpu = "RTX 4090",
+                           .cards = cards,
+                           .unit = CALENDAR_DAY};
+
+    TAPE_MUST(t, plan_open(&b, &ask, ret_p, &why) == ERR_OK);
+    TAPE_MUST(t, plan_rehold(&b, ret_p->instance, &why) == ERR_OK);
+    TAPE_MUST(t, plan_pay(&b, ret_p, &ask.spender, &why) == ERR_OK);
+    return true;
+}
+
+/* Evidence of [from, to) s of the life that began at T0, in pieces. */
+static bool prove(struct tape *t, int64_t from_s, int64_t to_s, int64_t now_s, int64_t *io_seq)
+{
+    struct funds_accepted a;
+    struct refusal why = {0};
+
+    while (from_s < to_s) {
+        int64_t end = MIN(to_s, from_s + tape_range(t, 1, 4000));
+        struct funds_slice one = slice_of("lea_a", ++*io_seq, from_s * 1000, end * 1000);
+
+        enum err e = slices_accept(base, (T0_S + now_s) * MS_PER_S, id_of("nod_one"), "boot1", T0,
+                                   &one, 1, 0, &a, &why);
+        if (e != ERR_OK)
+            return tape_fail(t, "evidence: %s %s", err_code(e), why.param_count ? why.params[0].value : "");
+        from_s = end;
+    }
+    TAPE_MUST(t, funds_node_time(base, (T0_S + now_s) * MS_PER_S, id_of("nod_one"),
+                                 (T0_S + to_s) * MS_PER_S, true) == ERR_OK);
+    return true;
+}
+
+/* ---- P8 ---- */
+
+static bool quote_and_live(struct tape *t)
+{
+    int64_t for_s = tape_range(t, 1, 20000), cost = 0, disk = 0, seq = 0;
+    struct rate gpu = draw_rate(t, 3600, 8 * for_s), store = draw_rate(t, DISK_D, for_s << 15);
+    struct funds_lease l = lease_ask("lea_a", "ins_a", (int32_t)tape_range(t, 0, 4));
+    struct funds_ask ask = {.project = l.project, .instance = l.instance, .for_s = for_s};
+    struct refusal why = {0};
+    struct funds_quote q;
+    struct funds_term term;
+    struct plan_row plan;
+
+    TAPE_MUST(t, add_price("prc_gpu2", "gpu.RTX 4090", &gpu, T0_S - 10) == ERR_OK);
+    TAPE_MUST(t, add_price("prc_cpu2", "cpu.seat", &gpu, T0_S - 10) == ERR_OK);
+    TAPE_MUST(t, add_price("prc_dsk2", "disk", &store, T0_S - 10) == ERR_OK);
+    if (tape_chance(t, 50)) {
+        if (!buy(t, -tape_range(t, 0, 86399), tape_range(t, 1, 4), &plan))
+            return false;
+    }
+    l.ends_at = (T0_S + for_s) * MS_PER_S;
+    ask.shape = l.shape;
+    TAPE_MUST(t, funds_quote(base, T0, TERM_S, &ask, &q, &why) == ERR_OK);
+    TAPE_MUST(t, funds_lease_open(base, T0, for_s, &l, &term, &why) == ERR_OK);
+    TAPE_MUST(t, term.paid_until == l.ends_at);
+    TAPE_MUST(t, funds_lease_ready(base, l.lease, T0) == ERR_OK);
+    if (!prove(t, 0, for_s, for_s, &seq))
+        return false;
+    TAPE_MUST(t, funds_lease_settle(base, l.ends_at, l.lease, l.ends_at, false, &why) == ERR_OK);
+    TAPE_MUST(t, funds_spent(base, l.instance, &cost) == ERR_OK);
+    (void)disk;
+    if (cost != q.total_u)
+        return tape_fail(t, "quoted %" PRId64 ", billed %" PRId64, q.total_u, cost);
+    return books_hold(t, l.ends_at);
+}
+
+static bool law_quote(struct tape *t)
+{
+    TAPE_MUST(t, store_begin(base) == ERR_OK);
+    bool held = quote_and_live(t);
+    store_rollback(base);
+    return held;
+}
+
+/* ---- conversion ---- */
+
+struct life {
+    int64_t whole_s, cards;
+    int64_t convert_s, release_s; /* > whole_s: it is not */
+    int64_t cut_s;                /* a lower price from here on */
+    int64_t p1, p2;
+    bool late; /* all evidence comes at the end */
+};
+
+/* ⌊P·Q/D⌋ of each price for the seconds that no plan covers. */
+static int64_t oracle(const struct life *x)
+{
+    int64_t seconds[2] = {0, 0};
+
+    for (int64_t s = 0; s < x->whole_s; s++)
+        if (s < x->convert_s || s >= x->release_s)
+            seconds[s >= x->cut_s]++;
+    return x->p1 * seconds[0] * x->cards / 3600 + x->p2 * seconds[1] * x->cards / 3600;
+}
+
+static bool happen(struct tape *t, const struct life *x, int64_t s, struct plan_row *plan,
+                   struct plan_back *back)
+{
+    struct refusal why = {0};
+    struct books b = at(s);
+
+    if (s == x->cut_s) {
+        struct rate r;
+
+        TAPE_MUST(t, rate_flat((struct price_rate){x->p2, 3600}, &r) == ERR_OK);
+        TAPE_MUST(t, add_price("prc_gpu3", "gpu.RTX 4090", &r, T0_S + s) == ERR_OK);
+    }
+    if (s == x->convert_s && !buy(t, s, x->cards, plan))
+        return false;
+    if (s == x->release_s && s > x->convert_s)
+        TAPE_MUST(t, plan_release(&b, plan, false, back, &why) == ERR_OK);
+    return books_hold(t, (T0_S + s) * MS_PER_S);
+}
+
+static bool live(struct tape *t, const struct life *x)
+{
+    struct funds_lease l = lease_ask("lea_a", "ins_a", (int32_t)x->cards);
+    struct refusal why = {0};
+    struct plan_row plan = {0};
+    struct plan_back back = {0};
+    struct funds_term term;
+    int64_t seq = 0, proven = 0, cost = 0, end_ms = (T0_S + x->whole_s) * MS_PER_S;
+    struct rate r;
+
+    l.disk_count = 0;
+    TAPE_MUST(t, rate_flat((struct price_rate){x->p1, 3600}, &r) == ERR_OK);
+    TAPE_MUST(t, add_price("prc_gpu2", "gpu.RTX 4090", &r, T0_S - 10) == ERR_OK);
+    TAPE_MUST(t, funds_lease_open(base, T0, x->whole_s, &l, &term, &why) == ERR_OK);
+    TAPE_MUST(t, funds_lease_ready(base, l.lease, T0) == ERR_OK);
+    for (int64_t s = 1; s < x->whole_s; s++) {
+        if (s != x->cut_s && s != x->convert_s && s != x->release_s)
+            continue;
+        if (!x->late) {
+            if (!prove(t, proven, s, s, &seq))
+                return false;
+            proven = s;
+        }
+        if (!happen(t, x, s, &plan, &back))
+            return false;
+    }
+    if (!prove(t, proven, x->whole_s, x->whole_s, &seq))
+        return false;
+    TAPE_MUST(t, funds_lease_settle(base, end_ms, l.lease, end_ms, false, &why) == ERR_OK);
+    TAPE_MUST(t, funds_spent(base, l.instance, &cost) == ERR_OK);
+    if (cost != oracle(x))
+        return tape_fail(t, "charged %" PRId64 ", the rule says %" PRId64, cost, oracle(x));
+    TAPE_MUST(t, back.consumed_u + back.refund_u + back.lapsed_u ==
+                     (plan.state == PLAN_RELEASED ? plan.paid_u : 0));
+    return books_hold(t, end_ms);
+}
+
+static bool law_conversion(struct tape *t)
+{
+    struct life x = {.whole_s = tape_range(t, 2, 9000),
+                     .cards = tape_range(t, 1, 4),
+                     .p1 = tape_range(t, 1, 9000000),
+                     .late = tape_chance(t, 50)};
+
+    x.convert_s = tape_range(t, 1, x.whole_s);
+    x.release_s = tape_chance(t, 50) ? tape_range(t, x.convert_s + 1, x.whole_s + 1) : INT64_MAX;
+    x.cut_s = tape_chance(t, 50) ? tape_range(t, 1, x.whole_s) : INT64_MAX;
+    x.p2 = tape_range(t, 0, x.p1 - 1);
+    TAPE_MUST(t, store_begin(base) == ERR_OK);
+    bool held = live(t, &x);
+    store_rollback(base);
+    return held;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct tape_test tests[] = {
+        {"P8 what is quoted is what is billed", law_quote, 2},
+        {"each second is paid once, by its plan or its price", law_conversion, 2},
+    };
+    struct price_row offer = {.id = {"prc_day"},
+                              .sku = "plan.day.gpu.RTX 4090",
+                              .currency = "CNY",
+                              .p = 40000000,
+                              .d = 1,
+                              .unit = "day",
+                              .unit_u = 40000000,
+                              .policy = PLAN_CLAWBACK,
+                              .fee_pct = 20,
+                              .valid_from_s = T0_S - 200000,
+                              .announced_s = T0_S - 200000};
+
+    base = books_new(INT64_C(100000000000));
+    ok(money_price_add(base, &offer));
+    int rc = tape_main(tests, ARRAY_LEN(tests), argc, argv);
+    store_close(base);
+    return rc;
+}
