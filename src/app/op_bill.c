@@ -1,7 +1,7 @@
 /* op_bill.c: the bill of a month. A line is one rating window: what was used, at which price
  * version, and the formula anybody can type into a calculator; the sum is exact to the micro-unit.
  */
-#include "app/op_money.h"
+#include "app/bill_by.h"
 
 static enum err subject_name(struct op *op, const struct window_row *w, char ret_name[NAME_SIZE])
 {
@@ -62,6 +62,7 @@ enum err op_bill_get(struct op *op)
     struct window_list windows = {0};
     struct project p;
     struct period month;
+    enum bill_by by;
     struct books b;
     char text[16];
     int64_t total = 0, n = 0;
@@ -70,6 +71,7 @@ enum err op_bill_get(struct op *op)
     TRY(people_try(op, store_project_get(op->store, op->who.project, &p)));
     TRY(books_open(op->store, op->now, p.id, &b, &op->why));
     TRY(month_arg(op, &b, &given, &month));
+    TRY(bill_by_arg(op, &by));
     period_format(&month, text, sizeof(text));
     json_object_begin(&op->out, NULL);
     json_str(&op->out, "project", p.name);
@@ -90,6 +92,7 @@ enum err op_bill_get(struct op *op)
     vec_fini(&windows);
     TRY(e);
     json_array_finish(&op->out);
+    TRY(bill_by_write(op, &b, &month, by));
     json_money(&op->out, "total", total, b.ccy);
     json_flag(&op->out, "simulated", simulated);
     json_object_finish(&op->out);

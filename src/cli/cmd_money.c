@@ -71,6 +71,32 @@ static void bill_row(struct table *t, const json_t *o)
     table_add(t, field_str(o, "formula"));
 }
 
+static void print_groups(struct cli *c, const json_t *bill)
+{
+    static const char *const by[][2] = {
+        {"project", N_("PROJECT")}, {"gpu", N_("FOR")}, {"user", N_("USER")}, {"day", N_("DAY")}};
+    const char *head[] = {"", N_("AMOUNT"), NULL};
+    struct table t;
+    size_t i;
+    json_t *o;
+
+    for (i = 0; i < ARRAY_LEN(by); i++)
+        if (str_eq(field_str(bill, "by"), by[i][0]))
+            head[0] = by[i][1];
+    table_init(&t, head, "<>");
+    json_array_foreach(json_object_get(bill, "groups"), i, o)
+    {
+        char text[64];
+
+        table_add(&t, field_str(o, "name"));
+        text_money(json_object_get(o, "amount"), text, sizeof(text));
+        table_add(&t, text);
+    }
+    if (t.cells > t.columns)
+        table_print(&t, stdout, c->color);
+    table_fini(&t);
+}
+
 int cmd_bill(struct cli *c, struct call *call)
 {
     static const char *const head[] = {N_("SUBJECT"), N_("FOR"),      N_("FROM"),
@@ -91,11 +117,15 @@ int cmd_bill(struct cli *c, struct call *call)
         use_zone(field_str(a.json, "zone"));
     say(c, tr("Bill of %s, %s (zone %s)"), field_str(a.json, "project"), field_str(a.json, "month"),
         field_str(a.json, "zone"));
-    table_init(&t, head, "<<<<><><");
-    json_array_foreach(json_object_get(a.json, "lines"), i, o) bill_row(&t, o);
-    if (t.cells > t.columns)
-        table_print(&t, stdout, c->color);
-    table_fini(&t);
+    if (field_is(a.json, "by")) {
+        print_groups(c, a.json);
+    } else {
+        table_init(&t, head, "<<<<><><");
+        json_array_foreach(json_object_get(a.json, "lines"), i, o) bill_row(&t, o);
+        if (t.cells > t.columns)
+            table_print(&t, stdout, c->color);
+        table_fini(&t);
+    }
     text_money(json_object_get(a.json, "total"), text, sizeof(text));
     printf(tr("Total %s\n"), text);
     if (field_bool(a.json, "simulated"))

@@ -444,6 +444,31 @@ static int ask_fill(struct cli *c, struct call *call, struct tco_ask *a)
     return assume_rest(c, call, a);
 }
 
+bool tco_own_month(struct currency ccy, double card_hours, double price_hour,
+                   struct money *ret_month)
+{
+    const struct basis *b = basis_find(ccy);
+    struct call none = {.args = json_object()};
+    struct tco_ask a = {.ccy = ccy};
+    struct tco_result r;
+    struct refusal why;
+    bool pays = false;
+
+    if (b && card_hours > 0) {
+        a.in.exp = currency_exp(ccy);
+        a.in.cards = (int64_t)(card_hours / TCO_MONTH_H) + 1;
+        a.in.util = card_hours / (TCO_MONTH_H * (double)a.in.cards);
+        a.in.price = price_hour;
+        a.usage.given = true;
+        assume_shape(&none, &a);
+        assume_money(&none, &a, b);
+        pays = tco_decide(&a.in, &r, &why) == ERR_OK && r.own < r.rent &&
+               money_from_minor(r.own / (int64_t)(a.in.years * 12), ccy, ret_month) == ERR_OK;
+    }
+    json_decref(none.args);
+    return pays;
+}
+
 int cmd_tco(struct cli *c, struct call *call)
 {
     struct tco_ask a = {0};

@@ -35,6 +35,7 @@ static const struct {
     {"usage export", cmd_usage},
     {"wallet", cmd_wallet},
     {"bill", cmd_bill},
+    {"review", cmd_review},
     {"plan ls", cmd_plan_ls},
     {"key add", cmd_key_add},
     {"disk rm", cmd_disk_rm},

@@ -31,6 +31,11 @@ void tco_assume(struct tco_ask *a, const char *flag, const char *why, const char
 /* cmd_tco_usage.c: hours, price and idle share of the last months from the account's own bill and
  * usage. Exit code; 0 when they are there. */
 int tco_usage_load(struct cli *c, int64_t months, struct tco_ask *a);
+/* cmd_tco.c: what own cards for so many useful hours a month would cost a month, over three years and
+ * with the figures that are assumed where nothing is given. False: no less than renting them, or no
+ * usual figures in that currency. */
+bool tco_own_month(struct currency ccy, double card_hours, double price_hour,
+                   struct money *ret_month);
 /* cmd_tco_view.c */
 void tco_print(struct cli *c, const struct tco_ask *a, const struct tco_result *r);
 void tco_print_json(const struct tco_ask *a, const struct tco_result *r);
