@@ -185,6 +185,11 @@ static void test_quote(void **state)
     assert_int_equal(q.total_u, 1980000);
     assert_int_equal(q.hour_u, 0);
     assert_int_equal(q.hold_u, 0);
+    int64_t run, stopped;
+    ok(funds_rates(s, NOW(0), a.project, a.instance, &a.shape, NULL, 0, &run, &stopped, &why));
+    assert_int_equal(run, 0);
+    ok(funds_rates(s, NOW(86400), a.project, a.instance, &a.shape, NULL, 0, &run, &stopped, &why));
+    assert_int_equal(run, 1980000);
     store_close(s);
 }
 
