@@ -243,8 +243,9 @@ enum err size_job_check(const struct size_model *m, const struct size_job *j, st
 /* ---- the answer ------------------------------------------------------------------------------ */
 
 enum size_family {
-    SIZE_FAMILY_INFER,       /* peak of inference, 16-bit weights */
-    SIZE_FAMILY_INFER_QUANT, /* the same, quantised */
+    SIZE_FAMILY_INFER,         /* peak of inference, 16-bit weights */
+    SIZE_FAMILY_INFER_QUANT,   /* the same, quantised */
+    SIZE_FAMILY_INFER_PROCESS, /* as a process holds it, whatever the weights */
     SIZE_FAMILY_LORA,
     SIZE_FAMILY_QLORA,
     SIZE_FAMILY_FULL, /* all weights, pre-training too */
@@ -336,6 +337,10 @@ struct size_budget {
 };
 enum err size_budget(const struct size_model *m, const struct size_job *j, int64_t card_bytes,
                      struct size_budget *ret_b, struct refusal *why);
+
+enum err size_budget_with(const struct size_model *m, const struct size_job *j,
+                          const double coef[SIZE_COEFS], int64_t card_bytes,
+                          struct size_budget *ret_b, struct refusal *why);
 
 /* States of DeepSpeed's own estimator, for comparison and goldens: per card and per machine. */
 struct size_zero {

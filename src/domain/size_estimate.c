@@ -49,14 +49,16 @@ enum size_family size_family(const struct size_job *j)
     }
     if (j->framework == SIZE_VLLM || j->framework == SIZE_SGLANG || j->framework == SIZE_TRTLLM)
         return SIZE_FAMILY_ENGINE;
+    if (j->measure != SIZE_ALLOCATED)
+        return SIZE_FAMILY_INFER_PROCESS;
     return size_format_row(j->weights)->kind == SIZE_KIND_PLAIN ? SIZE_FAMILY_INFER
                                                                 : SIZE_FAMILY_INFER_QUANT;
 }
 
 const char *size_family_name(enum size_family f)
 {
-    static const char *const name[] = {"inference", "inference-quantised", "lora", "qlora", "full",
-                                       "engine"};
+    static const char *const name[] = {
+        "inference", "inference-quantised", "inference-process", "lora", "qlora", "full", "engine"};
 
     return name[f];
 }
@@ -95,7 +97,7 @@ void size_add(struct size_sum *s, enum size_part part, double bytes, const char 
 static void besides(struct size_sum *s)
 {
     const struct size_job *j = s->j;
-    double moving = s->part[SIZE_ACTIVATIONS] + s->part[SIZE_LOGITS];
+    double moving = MAX(s->part[SIZE_ACTIVATIONS] + s->part[SIZE_LOGITS], s->passing);
     bool several = j->dp * j->tp * j->pp * j->cp > 1;
 
     size_add(s, SIZE_FRAMEWORK_PART, s->c[SIZE_C_WORKSPACE] * GB, "matrix workspace, fitted",
@@ -107,8 +109,9 @@ static void besides(struct size_sum *s)
              s->c[SIZE_C_FRAGMENT], moving);
     if (j->measure == SIZE_RESERVED)
         return;
-    size_add(s, SIZE_FRAMEWORK_PART, s->c[SIZE_C_CONTEXT] * GB,
-             "context and kernels of the process, fitted", "%.2f GB", s->c[SIZE_C_CONTEXT]);
+    double context = s->c[j->task == SIZE_INFER ? SIZE_C_CONTEXT_INFER : SIZE_C_CONTEXT];
+    size_add(s, SIZE_FRAMEWORK_PART, context * GB, "context and kernels of the process, fitted",
+             "%.2f GB", context);
     if (several && j->task != SIZE_INFER)
         size_add(s, SIZE_FRAMEWORK_PART, s->c[SIZE_C_COMMUNICATION] * GB,
                  "collectives between cards, fitted", "%.2f GB", s->c[SIZE_C_COMMUNICATION]);
@@ -135,6 +138,8 @@ static void ranges(struct size_sum *s, const struct size_spread *spread)
         r->part[p].expected = (int64_t)part;
         r->part[p].low = (int64_t)(part - down * (total > 0 ? of_down : 0));
         r->part[p].high = (int64_t)(part + up * (total > 0 ? of_up : 0));
+        if (p == SIZE_LOGITS)
+            r->part[p].high += (int64_t)s->maybe;
         r->part[p].low = MIN(r->part[p].low, r->part[p].expected);
         r->part[p].high = MAX(r->part[p].high, r->part[p].expected);
         r->total.low += r->part[p].low;
@@ -193,7 +198,7 @@ enum err size_estimate_with(const struct size_model *m, const struct size_job *j
     besides(&s);
     for (int p = 0; p < SIZE_PARTS; p++)
         total += s.part[p];
-    if (!(total * spread->high < BYTES_MAX) || !(s.load_peak < BYTES_MAX) ||
+    if (!((total + s.maybe) * spread->high < BYTES_MAX) || !(s.load_peak < BYTES_MAX) ||
         !(s.host < BYTES_MAX)) {
         enum err e = refusef(why, ERR_VALIDATION, "field", "%s", "--seq");
         refusal_set(why, "why", N_("so much memory exists nowhere"));

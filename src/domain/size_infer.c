@@ -103,7 +103,8 @@ static void llamacpp(struct size_sum *s)
 
     size_add(s, SIZE_CACHE, cache(s, j->seq), SRC_CACHE, "%" PRId64 " tokens of context", j->seq);
     if (j->attention == SIZE_EAGER) /* scores, their mask, and the layer's own tensors */
-        scores = u * 4 * (double)j->seq * ((double)s->m->heads + 1) + u * 4 * 8 * h;
+        scores =
+            u * 4 * (double)j->seq * (double)(s->m->heads + 1 + (s->m->window > 0)) + u * 4 * 5 * h;
     size_add(s, SIZE_LOGITS, out, "llama.cpp compute buffer, to the byte",
              "%.0f * 4 * (%" PRId64 " + %" PRId64 " * %.0f)", u, s->m->vocab, j->head_rows, h);
     if (scores > out)

@@ -9,13 +9,19 @@
 #include "domain/size_sum.h"
 
 #define BIG_CARD (70 * SIZE_GIB)
-#define BAND (2 * SIZE_GIB) /* to each side: engine versions differ by that much */
+#define BAND (3.5 * SIZE_GIB) /* to each side: engine versions differ by that much */
 #define BLOCK 16
 
 enum err size_budget(const struct size_model *m, const struct size_job *j, int64_t card_bytes,
                      struct size_budget *ret_b, struct refusal *why)
 {
-    const double *c = size_coefs();
+    return size_budget_with(m, j, size_coefs(), card_bytes, ret_b, why);
+}
+
+enum err size_budget_with(const struct size_model *m, const struct size_job *j,
+                          const double c[SIZE_COEFS], int64_t card_bytes, struct size_budget *ret_b,
+                          struct refusal *why)
+{
     struct size_sum s = {.m = m, .j = j, .c = c};
     struct size_rank k;
     double card = (double)card_bytes;

@@ -35,6 +35,12 @@ double size_rank_weights(const struct size_sum *s, const struct size_rank *k)
     double scales = s->j->weights == SIZE_INT8 || s->j->weights == SIZE_W8A8
                         ? 4 * s->p.rows * (all > 0 ? linear / all : 0)
                         : 0;
+    if (s->j->weights == SIZE_MXFP4) { /* only experts; vLLM pads them to whole blocks of 256 */
+        int64_t f = s->m->moe.ffn;
+        double pad =
+            s->j->framework == SIZE_VLLM && f > 0 ? (double)((f + 255) / 256 * 256) / (double)f : 1;
+        return k->experts * bits * pad + 2 * (k->linear + k->ends + k->other);
+    }
     return linear * bits + scales + 2 * (k->ends + k->other);
 }
 

@@ -17,6 +17,8 @@ struct size_sum {
     struct size_params p;
     double part[SIZE_PARTS];
     double load_peak, host;
+    double maybe;   /* logits on top, should a fused loss fall back for this model */
+    double passing; /* training: activations and logits at their fullest, whatever the peak is */
     struct size_result *r;
 };
 

@@ -12,8 +12,8 @@
 #define SRC_STATES "recipe of the optimizer and sharding (ZeRO, arXiv 1910.02054)"
 #define SRC_ACTIVATIONS "tensors kept for the backward pass (after arXiv 2205.05198), fitted"
 #define CHUNKS 8.0        /* of a chunked loss */
-#define FUSED 0.02        /* of the logits that a fused loss has alive */
 #define CHECKPOINT 2.0    /* bytes of h a token and layer boundary */
+#define SHARD_BYTES 5e9   /* of one file of a checkpoint, the usual limit */
 #define GALORE_SHARE 0.25 /* rank over hidden size, the usual setting */
 
 struct recipe {
@@ -79,6 +79,12 @@ static bool adapts(const struct size_job *j)
     return j->task == SIZE_LORA || j->task == SIZE_QLORA;
 }
 
+/* GPTQ, AWQ and the like come quantised; nf4 and int8 are made while loading. */
+static bool stored_quantised(const struct size_job *j)
+{
+    return j->weights != SIZE_NF4 && j->weights != SIZE_NF4_DQ && j->weights != SIZE_INT8;
+}
+
 /* h + f a layer keeps for one token, in bytes, without what trained matrices add. */
 static double token_layer(const struct size_sum *s, double *ret_width)
 {
@@ -101,6 +107,7 @@ static double token_inputs(const struct size_sum *s, double f)
 {
     const struct size_job *j = s->j;
     double h = (double)s->m->hidden, ad = (double)(s->m->heads * s->m->head_dim), bytes = 0;
+    double inputs = s->m->norms < 2 ? 1.5 : 2.5; /* parallel blocks share one */
     unsigned t = j->targets;
 
     if (!adapts(j))
@@ -115,8 +122,9 @@ static double token_inputs(const struct size_sum *s, double f)
                 2 * h * !!(t & (SIZE_GATE | SIZE_UP)) + 2 * f * !!(t & SIZE_DOWN);
     }
     bytes *= s->c[SIZE_C_INPUT];
-    if (size_format_row(j->weights)->kind == SIZE_KIND_HF)
-        bytes += s->c[SIZE_C_QUANT_INPUT] * 2 * (f + 2.5 * h);
+    if (!stored_quantised(j) &&
+        size_format_row(j->weights)->kind == SIZE_KIND_HF) /* bitsandbytes */
+        bytes += s->c[SIZE_C_QUANT_INPUT] * 2 * (f + inputs * h);
     return bytes;
 }
 
@@ -167,6 +175,13 @@ static void activations(struct size_sum *s, double *ret_live)
              "%.0f tokens * %.1f layers * %.0f B", tokens, kept, layer);
 }
 
+/* 4-bit training in transformers keeps embeddings, head and norms in 32 bit. */
+static bool keeps_32(const struct size_job *j)
+{
+    return size_format_row(j->weights)->kind == SIZE_KIND_HF && j->weights != SIZE_FP8 &&
+           j->framework == SIZE_TRANSFORMERS;
+}
+
 static void logits(struct size_sum *s)
 {
     const struct size_job *j = s->j;
@@ -176,33 +191,38 @@ static void logits(struct size_sum *s)
     if (j->loss == SIZE_LOSS_CHUNKED)
         share = 1 / CHUNKS;
     if (j->loss == SIZE_LOSS_FUSED)
-        share = FUSED;
-    size_add(s, SIZE_LOGITS, s->c[SIZE_C_LOGIT] * tokens * v * share,
+        share = s->c[SIZE_C_FUSED];
+    double each = s->c[keeps_32(j) ? SIZE_C_LOGIT_32 : SIZE_C_LOGIT];
+    if (adapts(j) && j->targets & SIZE_HEAD)
+        each += 4; /* the adapter's own logits and their sum with the head's */
+    if (j->loss == SIZE_LOSS_FUSED)
+        s->maybe = each * tokens * v * (1 - share);
+    size_add(s, SIZE_LOGITS, each * tokens * v * share,
              "logits in 16 and 32 bit and their gradient, fitted",
-             "%.0f tokens * %.0f entries * %.1f B * %.2f", tokens, v, s->c[SIZE_C_LOGIT], share);
+             "%.0f tokens * %.0f entries * %.1f B * %.2f", tokens, v, each, share);
 }
 
-/* What a sharded model gathers while it runs: two layers and both ends; never more than is kept
- * elsewhere. */
-static double gathered(const struct size_sum *s, const struct size_rank *k, double all_weights)
+/* What a sharded model gathers while it runs: two layers and an end; never more than is kept
+ * elsewhere (`all`, bytes of what is sharded). */
+static double gathered(const struct size_sum *s, const struct size_rank *k, double all)
 {
-    if (!shards_all(s->j) || s->j->dp <= 1)
+    const struct size_job *j = s->j;
+
+    if (!shards_all(j) || j->dp <= 1)
         return 0;
-    double bits = adapts(s->j) ? size_bits(s->j->weights) / 8 : 2;
-    double grads = adapts(s->j) ? 1 : 2;
-    double whole = 2 * k->layer * bits / (double)s->j->tp + 2 * k->ends;
-    return MIN(s->c[SIZE_C_UNSHARD] * whole * grads, all_weights * (1 - 1 / (double)s->j->dp));
+    double bits = adapts(j) ? size_bits(j->weights) / 8 : 2;
+    double end = MAX(s->p.embed, s->p.head) / (double)j->tp;
+    double whole = 2 * k->layer * bits / (double)j->tp + 2 * MIN(end, k->ends);
+    if (j->framework == SIZE_LITGPT && !adapts(j))
+        whole = 2 * k->total; /* it gathers the whole model to save it */
+    /* with gradients: 16 bit of one layer and 32 bit while they are summed, beside 2 * 2 B */
+    double grads = adapts(j) || j->offload_params ? 1 : 2.5;
+    return MIN(s->c[SIZE_C_UNSHARD] * whole * grads, all * (1 - 1 / (double)j->dp));
 }
 
-/* 4-bit training in transformers keeps embeddings, head and norms in 32 bit. */
 static double upcast(const struct size_sum *s, const struct size_rank *k)
 {
-    bool quantised = size_format_row(s->j->weights)->kind == SIZE_KIND_HF;
-
-    if (!quantised || s->j->weights == SIZE_FP8 ||
-        (s->j->framework != SIZE_TRANSFORMERS && s->j->framework != SIZE_AXOLOTL))
-        return 0;
-    return s->c[SIZE_C_UPCAST] * 2 * (k->ends + k->other);
+    return keeps_32(s->j) ? s->c[SIZE_C_UPCAST] * 2 * (k->ends + k->other) : 0;
 }
 
 static double dequantised(const struct size_sum *s)
@@ -227,7 +247,7 @@ static void adapter_states(struct size_sum *s, const struct size_rank *k, double
              "tensor sizes of the configuration", "%.0f B of frozen weights (%s) / %.0f ranks",
              base, size_format_row(j->weights)->name, spread);
     size_add(s, SIZE_WEIGHTS, gathered(s, k, base), "layers that a rank gathers to use them",
-             "2 layers of %.0f parameters and both ends", k->layer);
+             "2 layers of %.0f parameters and an end", k->layer);
     size_add(s, SIZE_ACTIVATIONS, dequantised(s), "16-bit copy while a quantised matrix is used",
              "largest matrix or head, 16 bit");
     size_add(s, SIZE_ADAPTERS, n * width / all, "rank * (in + out) of every target",
@@ -250,8 +270,8 @@ static void full_states(struct size_sum *s, const struct size_rank *k, double sh
 
     size_add(s, SIZE_WEIGHTS, j->offload_params ? 0 : r.weights * k->total / all, SRC_STATES,
              "%.0f parameters * %.0f B / %.0f", k->total, r.weights, all);
-    size_add(s, SIZE_WEIGHTS, gathered(s, k, r.weights * k->total),
-             "layers that a rank gathers to use them", "2 layers of %.0f parameters and both ends",
+    size_add(s, SIZE_WEIGHTS, gathered(s, k, r.weights * k->total + g),
+             "layers that a rank gathers to use them", "2 layers of %.0f parameters and an end",
              k->layer);
     size_add(s, SIZE_GRADIENTS, j->offload_params ? 0 : g / grads, SRC_STATES,
              "%.0f B / %.0f ranks", g, grads);
@@ -262,6 +282,19 @@ static void full_states(struct size_sum *s, const struct size_rank *k, double sh
         s->host = (r.weights + r.grads + r.states) * k->total * 1.5;
 }
 
+/* An unfused AdamW step makes a copy of all it steps on; fused, 8-bit and sharded ones do not. */
+static double foreach_copy(const struct size_sum *s)
+{
+    const struct size_job *j = s->j;
+    struct size_rank k;
+
+    if (adapts(j) || j->framework != SIZE_TRANSFORMERS || j->precision != SIZE_MIXED ||
+        j->optimizer != SIZE_ADAMW || j->shard != SIZE_DDP)
+        return 0;
+    size_rank(s->m, j, &k);
+    return s->c[SIZE_C_FOREACH] * 4 * k.total;
+}
+
 /* Of two moments the fuller: all activations (gradients only when they are summed up), or the
  * optimizer's step (all gradients, one layer). */
 static void peak(struct size_sum *s, double live)
@@ -269,13 +302,18 @@ static void peak(struct size_sum *s, double live)
     double grads = s->part[SIZE_GRADIENTS];
     double passes = s->part[SIZE_ACTIVATIONS] + s->part[SIZE_LOGITS];
 
-    if (adapts(s->j) || s->j->accumulate > 1 || s->j->optimizer_in_backward)
-        return;
-    if (passes >= grads + live) {
+    bool held = adapts(s->j) || s->j->accumulate > 1 || s->j->optimizer_in_backward;
+    double step = foreach_copy(s);
+
+    s->passing = passes;
+    if (passes + (held ? grads : 0) >= grads + live + step) {
+        if (held)
+            return;
         size_add(s, SIZE_GRADIENTS, -grads, "they come while activations go",
                  "no gradients at the fullest moment: the end of the forward pass");
         return;
     }
+    size_add(s, SIZE_GRADIENTS, step, "an unfused optimizer step, fitted", "a 32-bit copy");
     size_add(s, SIZE_ACTIVATIONS, MIN(live, s->part[SIZE_ACTIVATIONS]) - s->part[SIZE_ACTIVATIONS],
              "they go while gradients come", "fullest at the optimizer's step: one layer is left");
     size_add(s, SIZE_LOGITS, -s->part[SIZE_LOGITS], "they go while gradients come", "no logits");
@@ -295,6 +333,11 @@ void size_training(struct size_sum *s)
     else
         full_states(s, &k, shards);
     peak(s, live);
-    double load = j->host_load ? 0 : size_rank_weights(s, &k);
-    s->load_peak = load + dequantised(s);
+    double base = size_rank_weights(s, &k), spread = j->shard == SIZE_ZERO3 ? shards : 1;
+    s->load_peak = j->host_load || j->offload_params ? 0 : base / spread;
+    if (j->shard == SIZE_FSDP) /* wraps a whole model, layer by layer, unless the host does that */
+        s->load_peak += gathered(s, &k, base);
+    s->load_peak += dequantised(s);
+    if (j->task == SIZE_QLORA && !stored_quantised(j)) /* one file of the 16-bit checkpoint */
+        s->load_peak += MIN(SHARD_BYTES, 2 * (double)size_params_total(s->m));
 }

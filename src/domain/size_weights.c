@@ -89,7 +89,9 @@ int64_t size_weight_bytes(const struct size_model *m, enum size_format f)
         return size_whole(p.total * bytes);
     case SIZE_KIND_HF: {
         double scales = f == SIZE_INT8 || f == SIZE_W8A8 ? 4 * p.rows : 0;
-        return size_whole(p.linear * bytes + scales + 2 * (p.embed + p.head + p.other));
+        double kept = f == SIZE_MXFP4 ? p.linear - p.experts : 0; /* only experts are in 4 bit */
+        return size_whole((p.linear - kept) * bytes + 2 * kept + scales +
+                          2 * (p.embed + p.head + p.other));
     }
     case SIZE_KIND_BLOCK:
         return size_whole((p.linear + p.embed + p.head) * bytes + 4 * p.other);
