@@ -1,0 +1,159 @@
+/* place_cache.c: the scores of the demands seen lately, kept up to date node by node. Nodes stand
+ * in blocks whose best is kept, so that a decision looks at the changed blocks and at one line each
+ * of the others. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "domain/place_int.h"
+
+static void cache_free(struct place_cache *c)
+{
+    if (!c)
+        return;
+    free(c->score);
+    free(c->loss);
+    free(c->best);
+    free(c->at);
+    free(c);
+}
+
+void place_caches_drop(struct placer *pl)
+{
+    for (size_t i = 0; i < pl->caches; i++)
+        cache_free(pl->cache[i]);
+    pl->caches = 0;
+}
+
+static struct place_cache *cache_new(const struct placer *pl)
+{
+    struct place_cache *c = mem_alloc(sizeof(*c));
+
+    c->score = mem_alloc((pl->nodes + 1) * sizeof(*c->score));
+    c->loss = mem_alloc((pl->nodes + 1) * sizeof(*c->loss));
+    c->best = mem_alloc((pl->blocks + 1) * sizeof(*c->best));
+    c->at = mem_alloc((pl->blocks + 1) * sizeof(*c->at));
+    return c;
+}
+
+static bool same_demand(const struct pool_demand *a, const struct pool_demand *b)
+{
+    return a->cpu_milli == b->cpu_milli && a->milli == b->milli && a->cards == b->cards &&
+           a->memory_mib == b->memory_mib && a->models == b->models && a->disk_mib == b->disk_mib &&
+           a->ports == b->ports && a->zones == b->zones && a->pinned == b->pinned &&
+           a->price_max == b->price_max && a->plan == b->plan && a->trust_min == b->trust_min &&
+           a->exclusive == b->exclusive && a->linked == b->linked;
+}
+
+/* Its cache, new or the one used longest ago when none is left. How many parts there are makes no
+ * difference to a node's score. */
+struct place_cache *place_cache_get(struct placer *pl, const struct pool_demand *d)
+{
+    size_t oldest = 0;
+
+    for (size_t i = 0; i < pl->caches; i++) {
+        struct place_cache *c = pl->cache[i];
+
+        if (same_demand(&c->demand, d)) {
+            if (i) { /* frequent ones are found first */
+                pl->cache[i] = pl->cache[i / 2];
+                pl->cache[i / 2] = c;
+            }
+            c->used = ++pl->decisions;
+            return c;
+        }
+        if (c->used < pl->cache[oldest]->used)
+            oldest = i;
+    }
+    if (pl->caches < pl->caches_max) {
+        oldest = pl->caches++;
+        pl->cache[oldest] = cache_new(pl);
+    }
+    struct place_cache *c = pl->cache[oldest];
+    c->demand = *d;
+    c->used = ++pl->decisions;
+    c->filled = c->ever_known = false;
+    c->patterns = 0;
+    return c;
+}
+
+static float toll_of(const struct placer *pl, const struct place_cache *c, uint64_t pattern)
+{
+    return (float)place_guards_toll(&pl->guards, pattern, c->demand.cards,
+                                    place_types_that_hold(pl, &c->demand));
+}
+
+static uint16_t pattern_index(const struct placer *pl, struct place_cache *c, uint64_t pattern)
+{
+    for (size_t i = 0; i < c->patterns; i++)
+        if (c->pattern[i] == pattern)
+            return (uint16_t)i;
+    if (c->patterns == PLACE_LOSSES_MAX)
+        return 0;
+    c->pattern[c->patterns] = pattern;
+    c->toll[c->patterns] = toll_of(pl, c, pattern);
+    return (uint16_t)c->patterns++;
+}
+
+void place_cache_rescan(struct placer *pl, struct place_cache *c, size_t block)
+{
+    size_t from = block * PLACE_BLOCK, to = MIN(from + PLACE_BLOCK, pl->nodes);
+    float best = -INFINITY;
+    size_t at = from;
+
+    for (size_t i = from; i < to; i++) {
+        float v = c->score[i] - c->toll[c->loss[i]];
+
+        if (v < best || (v == best && pl->pool->node[i].key > pl->pool->node[at].key))
+            continue;
+        best = v;
+        at = i;
+    }
+    c->best[block] = best;
+    c->at[block] = (uint32_t)at;
+}
+
+static void score_set(struct placer *pl, struct place_cache *c, uint32_t node)
+{
+    uint64_t pattern;
+
+    c->score[node] = place_score_node(pl, &c->demand, node, &pattern, NULL);
+    c->loss[node] = pattern_index(pl, c, pattern);
+}
+
+/* From the log of changes; false: it reaches not far enough back. */
+static bool catch_up(struct placer *pl, struct place_cache *c)
+{
+    if (!c->filled || pl->log_at - c->seen > pl->log_size)
+        return false;
+    pl->now++;
+    for (; c->seen < pl->log_at; c->seen++) {
+        uint32_t node = pl->log[c->seen % pl->log_size];
+
+        if (pl->stamp[node] == pl->now)
+            continue;
+        pl->stamp[node] = pl->now;
+        pl->block_stamp[node / PLACE_BLOCK] = pl->now;
+        score_set(pl, c, node);
+    }
+    return true;
+}
+
+void place_cache_refresh(struct placer *pl, struct place_cache *c)
+{
+    bool all = !catch_up(pl, c);
+
+    for (uint32_t i = 0; all && i < pl->nodes; i++)
+        score_set(pl, c, i);
+    if (c->epoch != pl->guards.epoch || !c->filled) {
+        all = true;
+        for (size_t i = 0; i < c->patterns; i++)
+            c->toll[i] = toll_of(pl, c, c->pattern[i]);
+    }
+    for (size_t b = 0; b < pl->blocks; b++)
+        if (all || pl->block_stamp[b] == pl->now)
+            place_cache_rescan(pl, c, b);
+    c->seen = pl->log_at;
+    c->epoch = pl->guards.epoch;
+    c->filled = true;
+}
