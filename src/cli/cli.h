@@ -156,5 +156,5 @@ cmd_run cmd_api, cmd_login, cmd_whoami, cmd_doctor, cmd_offers, cmd_quote, cmd_r
     cmd_show, cmd_stop, cmd_start, cmd_extend, cmd_resize, cmd_release, cmd_ssh, cmd_exec, cmd_cp,
     cmd_code, cmd_ssh_config, cmd_logs, cmd_events, cmd_usage, cmd_wallet, cmd_bill, cmd_key_add,
     cmd_disk_rm, cmd_completion, cmd_help, cmd_man, cmd_version, cmd_check, cmd_port,
-    cmd_admin_init, cmd_admin_restore, cmd_replay, cmd_tco, cmd_market, cmd_plan_ls, cmd_review,
-    cmd_size;
+    cmd_admin_init, cmd_admin_restore, cmd_admin_place, cmd_replay, cmd_tco, cmd_market,
+    cmd_plan_ls, cmd_review, cmd_size;

@@ -49,6 +49,7 @@ static const struct {
     {"admin init", cmd_admin_init},
     {"admin restore", cmd_admin_restore},
     {"admin replay", cmd_replay},
+    {"admin place", cmd_admin_place},
     {"completion", cmd_completion},
     {"help", cmd_help},
     {"man", cmd_man},

@@ -23,8 +23,9 @@
 
 #define PLACE_PULL_FAST 60.0 /* milli for a node of the largest build that stays empty */
 #define PLACE_PULL_AHEAD 5.0
-#define PLACE_SCARCITY 600.0 /* milli a card and unit of price */
-#define PLACE_CACHES_MAX 256 /* demands whose scores are kept */
+#define PLACE_SCARCITY 600.0   /* milli a card and unit of price */
+#define PLACE_SCARCITY_MAX 4.0 /* a limit that seldom binds */
+#define PLACE_CACHES_MAX 256   /* demands whose scores are kept */
 #define PLACE_CACHE_BYTES ((size_t)256 << 20)
 #define PLACE_GUARDS_MAX 24 /* kinds of large demand that are guarded */
 

@@ -107,6 +107,11 @@ def example_home():
             f.write("ssh-ed25519 AAAA mei\n" if "pub" in name else "K7QF-2M9X\n")
     with open(os.path.join(home, "jobs.csv"), "w") as f:
         f.write("timestamp,duration,num_gpus\n2026-01-01 00:00:00,60.0,1\n2026-01-01 00:01:00,60.0,8\n")
+    with open(os.path.join(home, "nodes.csv"), "w") as f:
+        f.write("sn,cpu_milli,memory_mib,gpu,model\nn1,16000,65536,2,A\nn2,32000,131072,4,B\nn3,8000,32768,0,\n")
+    with open(os.path.join(home, "tasks.csv"), "w") as f:
+        f.write("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
+                "t1,4000,8192,1,1000,\nt2,4000,8192,1,500,B\nt3,2000,4096,0,0,\nt4,8000,16384,4,1000,\nt5,1000,1024,1,1000,C\n")
     return home
 
 def fake_path(home, *programs):
