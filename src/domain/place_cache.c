@@ -2,7 +2,6 @@
  * in blocks whose best is kept, so that a decision looks at the changed blocks and at one line each
  * of the others. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/mem.h"
 #include "domain/place_int.h"
@@ -11,11 +10,11 @@ static void cache_free(struct place_cache *c)
 {
     if (!c)
         return;
-    free(c->score);
-    free(c->loss);
-    free(c->best);
-    free(c->at);
-    free(c);
+    mem_free_ptr(&c->score);
+    mem_free_ptr(&c->loss);
+    mem_free_ptr(&c->best);
+    mem_free_ptr(&c->at);
+    mem_free_ptr(&c);
 }
 
 void place_caches_drop(struct placer *pl)

@@ -122,10 +122,10 @@ static void arrays_make(struct placer *pl)
 {
     if (pl->spot && pl->nodes == pl->pool->count)
         return;
-    free(pl->spot);
-    free(pl->log);
-    free(pl->stamp);
-    free(pl->block_stamp);
+    mem_free_ptr(&pl->spot);
+    mem_free_ptr(&pl->log);
+    mem_free_ptr(&pl->stamp);
+    mem_free_ptr(&pl->block_stamp);
     pl->nodes = pl->pool->count;
     pl->blocks = (pl->nodes + PLACE_BLOCK - 1) / PLACE_BLOCK;
     pl->log_size = MAX(pl->nodes * 2, (size_t)LOG_LEAST);
@@ -185,12 +185,12 @@ void placer_free(struct placer *pl)
     if (!pl)
         return;
     place_caches_drop(pl);
-    free(pl->spot);
-    free(pl->log);
-    free(pl->stamp);
-    free(pl->block_stamp);
-    free(pl->memo);
-    free(pl);
+    mem_free_ptr(&pl->spot);
+    mem_free_ptr(&pl->log);
+    mem_free_ptr(&pl->stamp);
+    mem_free_ptr(&pl->block_stamp);
+    mem_free_ptr(&pl->memo);
+    mem_free_ptr(&pl);
 }
 
 void placer_free_ptr(struct placer **pl)

@@ -17,7 +17,7 @@
 
 #define LOOK_TYPES_MAX 64
 #define LOOK_STREAMS 64
-#define LOOK_LENGTH 90
+#define LOOK_LENGTH 60
 #define LOOK_STEPS_MAX 32 /* card sizes that the skipping of a stream tells apart */
 
 enum place_policy { PLACE_FAST, PLACE_AHEAD };

@@ -1,6 +1,5 @@
 #include "domain/pool.h"
 
-#include <stdlib.h>
 
 #include "base/mem.h"
 
@@ -36,7 +35,7 @@ void pool_init(struct pool *p)
 
 void pool_fini(struct pool *p)
 {
-    free(p->node);
+    mem_free_ptr(&p->node);
     *p = (struct pool){0};
 }
 
