@@ -238,7 +238,8 @@ static void print_marks(struct cli *c, const struct replay *r)
 
 static void print_models(struct cli *c, const struct replay *r)
 {
-    static const char *const head[] = {N_("MODEL"), N_("CARDS"), N_("IDLE"), N_("SCARCITY"), NULL};
+    static const char *const head[] = {N_("MODEL"), N_("CARDS"), N_("CARDS IDLE"), N_("SCARCITY"),
+                                       NULL};
     struct table t;
 
     table_init(&t, head, "<>>>");
