@@ -579,3 +579,11 @@ enum err size_ask_read(const json_t *args, struct size_ask *a, struct refusal *w
     size_job_default(&a->model, j);
     return size_job_check(&a->model, j, why);
 }
+
+enum err size_ask_estimate(const struct size_ask *a, const struct size_job *j,
+                           struct size_result *ret_r, struct refusal *why)
+{
+    if (a->learned.rows == 0)
+        return size_estimate(&a->model, j, ret_r, why);
+    return size_estimate_with(&a->model, j, size_coefs(), &a->learned, ret_r, why);
+}

@@ -11,13 +11,14 @@
 struct size_ask {
     struct size_model model;
     struct size_job job;
-    const char *source;     /* static: "table", "numbers" or what the caller read it from */
-    const char *shape_of;   /* numbers alone: the model whose shape was taken; NULL none */
-    int64_t tokens, epochs; /* training: of one pass over the data; passes */
-    int64_t sequences;      /* inference: wanted at the same time */
-    int64_t disk_gib;       /* of the data set */
-    bool layout;            /* parallelism was given: no other is tried */
-    int64_t cards;          /* product of the layout, 1 without */
+    const char *source;         /* static: "table", "numbers" or what the caller read it from */
+    const char *shape_of;       /* numbers alone: the model whose shape was taken; NULL none */
+    int64_t tokens, epochs;     /* training: of one pass over the data; passes */
+    int64_t sequences;          /* inference: wanted at the same time */
+    int64_t disk_gib;           /* of the data set */
+    bool layout;                /* parallelism was given: no other is tried */
+    int64_t cards;              /* product of the layout, 1 without */
+    struct size_spread learned; /* interval by runs of ours; rows 0: the calibration's */
     struct {
         const char *flag; /* static */
         char value[48];
@@ -30,6 +31,10 @@ struct size_ask {
  * the numbers (params, layers, hidden …) make it. Members of args that do not belong here are left
  * alone. Refusals: ERR_MODEL_UNKNOWN; ERR_VALIDATION (field, why). */
 enum err size_ask_read(const json_t *args, struct size_ask *a, struct refusal *why);
+
+/* size_estimate with the interval of a. */
+enum err size_ask_estimate(const struct size_ask *a, const struct size_job *j,
+                           struct size_result *ret_r, struct refusal *why);
 
 /* Names of the enums, as flags and JSON say them. */
 const char *size_task_name(enum size_task t);

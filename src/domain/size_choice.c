@@ -70,7 +70,7 @@ static const struct layout *layout_get(struct search *s, int64_t dp, int64_t tp,
         l->job.pp = pp;
         l->job.shard = shard;
     }
-    l->possible = size_estimate(&s->a->model, &l->job, &r, NULL) == ERR_OK;
+    l->possible = size_ask_estimate(s->a, &l->job, &r, NULL) == ERR_OK;
     l->total = r.total;
     l->cache = r.part[SIZE_CACHE];
     l->kv_sequence = r.kv_sequence;
@@ -319,7 +319,7 @@ static void way_try(const struct size_ask *a, const struct size_job *j, int64_t 
     struct size_result r;
 
     if (f->way_count == SIZE_WAYS_MAX || size_job_check(&a->model, j, NULL) != ERR_OK ||
-        size_estimate(&a->model, j, &r, NULL) != ERR_OK ||
+        size_ask_estimate(a, j, &r, NULL) != ERR_OK ||
         (double)r.total.expected > 0.97 * (double)now)
         return;
     f->ways[f->way_count++] = (struct size_way){.text = text,
@@ -561,7 +561,7 @@ enum err size_choose(const struct size_ask *a, const struct offer *offers, size_
     struct size_choice f = {0};
     struct size_result r;
 
-    TRY(size_estimate(&a->model, &a->job, &r, why));
+    TRY(size_ask_estimate(a, &a->job, &r, why));
     search_run(a, offers, offer_count, &f.places);
     picks_choose(&f, a->job.task == SIZE_INFER);
     if (a->job.task == SIZE_INFER)

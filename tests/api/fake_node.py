@@ -21,6 +21,7 @@ class FakeNode:
         self.key = signing.Key(hashlib.sha256(token.encode()).digest())
         self.leases, self.disks, self.images, self.resolved = {}, {}, {}, {}
         self.slices, self.logs, self.unknown, self.killed = [], [], list(unknown), []
+        self.gpu_memory_mib = 10  # of all cards of a lease, as its slices tell
         self.hold = False      # True: guests stay "preparing"
         self.stopping = False
         self.fault = None
@@ -53,7 +54,7 @@ class FakeNode:
                 self.slices.append({"seq": self.seq, "lease": lease, "epoch": at["epoch"], "state": "running",
                                     "t0": at["slice_from"], "t1": min(now, at["slice_from"] + 10000), "cpu_us": 5,
                                     "memory_bytes": 1, "rx_bytes": 1, "tx_bytes": 1, "disk_used_mib": 1,
-                                    "gpu_util_pct": 50, "gpu_memory_mib": 10, "gpus_ok": 1})
+                                    "gpu_util_pct": 50, "gpu_memory_mib": self.gpu_memory_mib, "gpus_ok": 1})
                 if self.key:
                     self.slices[-1]["sig"] = self.key.sign(signing.slice_bytes(self.boot, self.slices[-1]))
                 at["slice_from"] = self.slices[-1]["t1"]

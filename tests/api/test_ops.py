@@ -265,6 +265,36 @@ review = case("review_get", A, None)
 tap.ok(len(review["past"]) == 3 and not review["steady"] and review["plan"] is None, "a new account is not steady", review)
 case("review_get", A, "validation", query="?month=soon")
 case("usage_export", A, None)
+
+# --- the sizing learns from what was measured -----------------------------------------------------
+question = {"model": "Qwen2.5-7B", "task": "lora"}
+d.must("POST", "/v1/instances", {"name": "two", "gpu": "4090", "count": 2, "for": "1h"}, A)
+wait("two", "running")
+time.sleep(2)
+case("size_compare", A, "not_found", body={"instance": "no-such", "size": question})
+case("size_compare", A, "validation", body={"instance": "two", "size": question}, name="10 MiB are no run of a 7B model")
+before = case("size", A, None, body=question)
+node.gpu_memory_mib = 2 * (before["total"]["expected"] * 105 // 100 // (1 << 20))
+end, learned = time.monotonic() + 15, None
+while time.monotonic() < end and not learned:
+    time.sleep(0.5)
+    r = d.call("POST", "/v1/size/compare", {"instance": "two", "size": question}, A)
+    learned = r.json if r.status == 200 else None
+learned = case("size_compare", A, None, body={"instance": "two", "size": question})
+tap.ok(learned["runs"] == 1 and learned["inside"] and abs(learned["measured"] / before["total"]["expected"] - 1.05) < 0.01,
+       "the measured peak of a card is held against the estimate", learned)
+runs = case("size_runs", A, None)["runs"]
+tap.ok(len(runs) == 1 and runs[0]["model_family"] == "qwen2.5" and runs[0]["framework"] == "transformers", "one row an instance", runs)
+after = case("size", A, None, body=question)
+tap.ok(after["total"] == learned["learned"] and after["total"] != before["total"] and after["total"]["high"] >= learned["measured"],
+       "the printed interval is the learned one", (before["total"], after["total"]))
+other = case("size", A, None, body=question | {"framework": "axolotl"})
+tap.ok(other["family_rows"] == before["family_rows"], "another framework learns nothing from it", other["family_rows"])
+tap.ok(case("size_runs", B, None)["runs"] == [], "another project sees none of it")
+case("size_runs", None, "auth_required")
+node.gpu_memory_mib = 10
+d.must("POST", "/v1/instances/two/release", {}, A)
+wait("two", "released")
 case("usage_export", A, "validation", query="?month=yesterday")
 case("budget_create", A, None, ["vision"], {"cap": "50", "label": "team=vision", "on_cap": "notify"})
 case("budget_create", A, "exists", ["vision"], {"cap": "50"})
