@@ -48,6 +48,9 @@ const char *tax_reason_text(const char *code);
 /* tax_of for a base of any sign: a base below zero is the mirror of the same above it. */
 enum err tax_of_signed(int64_t amount_minor, struct tax_rate rate, bool inclusive,
                        struct tax_group *ret_g);
+/* "tax.output.CN.6/100.CNY" */
+void close_tax_account(const struct statement_tax_row *g, struct currency ccy,
+                       char ret_id[LEDGER_KEY_SIZE]);
 
 /* ---- close ---- */
 
@@ -71,5 +74,11 @@ enum err close_is_closed(struct store *s, struct id project, const struct period
  * difference is billed in the month that runs now, as a correction (bill_slot_for). */
 enum err close_note_late(const struct books *b, const struct window_row *w, int64_t qty_from,
                          int64_t u, int64_t from_s, int64_t to_s);
+/* A bill's line of a window; without its number and the subject's name. */
+void close_line_of(const struct window_row *w, enum line_kind kind, int64_t qty_from,
+                   int64_t qty_to, int64_t u, struct line_row *ret_l);
+/* A bill's line of something bought at once. */
+void close_line_of_purchase(const struct purchase_line *p, const struct period *month,
+                            struct line_row *ret_l);
 /* Name of an instance or a disk, or "". Reader. */
 enum err close_subject_name(struct store *s, struct id subject, char ret_name[NAME_SIZE]);

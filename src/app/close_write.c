@@ -27,8 +27,8 @@ struct writer {
         size_t len, cap;
     } revenues;
     int64_t base_minor[TAX_GROUPS_MAX]; /* Σ printed lines of each group */
-    int64_t lines;
-    bool simulated, writing;
+    int64_t lines, to_s;
+    bool simulated, writing, gifted;
     struct statement_row st;
     struct refusal *why;
 };
@@ -65,6 +65,13 @@ static bool is_credit(const char *account)
     return str_starts(account, "voucher.") || str_starts(account, "gift.");
 }
 
+static enum err credit_add(struct writer *w, const char *account, int32_t group, int64_t u)
+{
+    struct credit *c = credit_of(w, account, group);
+
+    return micro_sub(c->u, u, &c->u);
+}
+
 static enum err sources_add(struct writer *w, const struct line_row *l)
 {
     struct charge_source_list sources = {0};
@@ -73,21 +80,39 @@ static enum err sources_add(struct writer *w, const struct line_row *l)
 
     if (l->kind == LINE_CORRECTION)
         e = charge_billed_until(w->b->store, l->source, &after);
-    if (e == ERR_OK)
+    if (e == ERR_OK && w->gifted)
         e = charge_source_list(w->b->store, l->source, after, &sources);
+    else if (e == ERR_OK)
+        e = charge_posted_to(w->b->store, l->source, after, &sources);
     for (size_t i = 0; i < sources.len && e == ERR_OK; i++) {
         const struct charge_source *c = &sources.at[i];
         struct revenue *r = revenue_of(w, c->cr, l->tax_group);
+        int64_t u = is_credit(c->dr) ? MIN(c->amount_u, rest) : 0;
 
+        rest -= u;
         e = micro_add(r->u, c->amount_u, &r->u);
-        if (e == ERR_OK && is_credit(c->dr)) {
-            struct credit *credit = credit_of(w, c->dr, l->tax_group);
-            int64_t u = MIN(c->amount_u, rest);
-
-            rest -= u;
-            e = micro_sub(credit->u, u, &credit->u);
-        }
+        if (e == ERR_OK && u > 0)
+            e = credit_add(w, c->dr, l->tax_group, u);
     }
+    vec_fini(&sources);
+    return e;
+}
+
+/* Bought at once: the revenue comes over its term, the tax is due now. */
+static enum err purchase_sources(struct writer *w, const struct line_row *l)
+{
+    struct charge_source_list sources = {0};
+    char account[LEDGER_KEY_SIZE];
+    struct revenue *r;
+    enum err e = purchase_credits(w->b->store, l->source, w->to_s * MS_PER_S, &sources);
+
+    account_id(account, "revenue.compute", w->b->ccy.code);
+    r = revenue_of(w, account, l->tax_group);
+    if (e == ERR_OK)
+        e = micro_add(r->u, l->amount_u, &r->u);
+    for (size_t i = 0; i < sources.len && e == ERR_OK; i++)
+        if (is_credit(sources.at[i].dr))
+            e = credit_add(w, sources.at[i].dr, l->tax_group, sources.at[i].amount_u);
     vec_fini(&sources);
     return e;
 }
@@ -99,7 +124,7 @@ static enum err line(struct writer *w, struct line_row *l)
     if (!w->writing) {
         w->simulated |= l->simulated;
         w->lines++;
-        TRY(sources_add(w, l));
+        TRY(l->kind == LINE_CHARGE ? purchase_sources(w, l) : sources_add(w, l));
         return bill_cut_add(&w->cut, l->amount_u);
     }
     memcpy(l->statement, w->st.id, sizeof(l->statement));
@@ -109,25 +134,34 @@ static enum err line(struct writer *w, struct line_row *l)
     return line_add(w->b->store, l);
 }
 
+void close_line_of(const struct window_row *w, enum line_kind kind, int64_t qty_from,
+                   int64_t qty_to, int64_t u, struct line_row *ret_l)
+{
+    bool ok;
+
+    *ret_l = (struct line_row){.kind = kind,
+                               .meter = (int32_t)w->meter,
+                               .price = w->price,
+                               .qty_from = qty_from,
+                               .qty_to = qty_to,
+                               .amount_u = u,
+                               .from_s = w->from_s,
+                               .to_s = w->to_s,
+                               .year = w->year,
+                               .month = w->month,
+                               .simulated = w->simulated};
+    ok = str_copy(ret_l->source, sizeof(ret_l->source), w->id) &&
+         str_copy(ret_l->subject, sizeof(ret_l->subject), w->subject.s) &&
+         str_copy(ret_l->sku, sizeof(ret_l->sku), w->sku);
+    CHECK(ok);
+}
+
 static enum err window_line(struct writer *w, const struct window_row *win, enum line_kind kind,
                             int64_t qty_from, int64_t qty_to, int64_t u)
 {
-    struct line_row l = {.kind = kind,
-                         .meter = (int32_t)win->meter,
-                         .price = win->price,
-                         .qty_from = qty_from,
-                         .qty_to = qty_to,
-                         .amount_u = u,
-                         .from_s = win->from_s,
-                         .to_s = win->to_s,
-                         .year = win->year,
-                         .month = win->month,
-                         .simulated = win->simulated};
-    bool ok = str_copy(l.source, sizeof(l.source), win->id) &&
-              str_copy(l.subject, sizeof(l.subject), win->subject.s) &&
-              str_copy(l.sku, sizeof(l.sku), win->sku);
+    struct line_row l;
 
-    CHECK(ok);
+    close_line_of(win, kind, qty_from, qty_to, u, &l);
     if (w->writing)
         TRY(close_subject_name(w->b->store, win->subject, l.subject_name));
     return line(w, &l);
@@ -155,6 +189,42 @@ static enum err corrections(struct writer *w, const struct period *p)
         e = window_line(w, &win, LINE_CORRECTION, l->qty_from, l->qty_to, l->amount_u);
     }
     vec_fini(&late);
+    return e;
+}
+
+void close_line_of_purchase(const struct purchase_line *p, const struct period *month,
+                            struct line_row *ret_l)
+{
+    bool ok;
+
+    *ret_l = (struct line_row){.kind = LINE_CHARGE,
+                               .meter = METER_COUNT,
+                               .amount_u = p->amount_u,
+                               .from_s = p->at / MS_PER_S,
+                               .to_s = p->at / MS_PER_S,
+                               .year = month->year,
+                               .month = month->month};
+    ok = str_copy(ret_l->source, sizeof(ret_l->source), p->id) &&
+         str_copy(ret_l->subject, sizeof(ret_l->subject), p->account) &&
+         str_copy(ret_l->sku, sizeof(ret_l->sku),
+                  str_starts(p->account, "deferred.") ? "plan" : "purchase");
+    CHECK(ok);
+}
+
+static enum err purchases(struct writer *w, const struct period *p)
+{
+    struct purchase_line_list list = {0};
+    enum err e = purchase_line_list(w->b->store, w->b->project, p->from_s * MS_PER_S,
+                                    p->to_s * MS_PER_S, &list);
+
+    for (size_t i = 0; i < list.len && e == ERR_OK; i++) {
+        struct line_row l;
+
+        close_line_of_purchase(&list.at[i], p, &l);
+        if (l.amount_u > 0)
+            e = line(w, &l);
+    }
+    vec_fini(&list);
     return e;
 }
 
@@ -194,6 +264,7 @@ static enum err pass(struct writer *w, const struct period *p, bool writing)
     w->lines = 0;
     TRY(window_each(w->b->store, w->b->project, p->year, p->month, on_window, w));
     TRY(corrections(w, p));
+    TRY(purchases(w, p));
     return credits(w);
 }
 
@@ -376,6 +447,8 @@ static enum err settle(struct writer *w)
 
 static enum err write_all(struct writer *w, const struct period *p, bool *ret_empty)
 {
+    w->to_s = p->to_s;
+    TRY(charge_gifted(w->b->store, w->b->project, &w->gifted));
     TRY(tax_book_open(w->b->store, w->b->project, p->to_s - 1, &w->tax));
     TRY(pass(w, p, false));
     *ret_empty = w->lines == 0;

@@ -11,7 +11,7 @@ struct store;
 struct core;
 
 enum op_method { OP_GET, OP_POST, OP_PUT, OP_DELETE };
-enum op_flags { OPF_READ = 1, OPF_IDEM = 2, OPF_DRYRUN = 4, OPF_STREAM = 8 };
+enum op_flags { OPF_READ = 1, OPF_IDEM = 2, OPF_DRYRUN = 4, OPF_STREAM = 8, OPF_FILE = 16 };
 
 /* Who asks, after authn. */
 struct principal {

@@ -137,6 +137,8 @@ static void body_schema(struct json_writer *w, const struct op_row *row)
 
 static const char *answer_type(const struct op_row *row)
 {
+    if (row->flags & OPF_FILE)
+        return "application/pdf";
     if (!(row->flags & OPF_STREAM))
         return "application/json";
     return row->flags & OPF_READ ? "application/x-ndjson" : "text/event-stream";
@@ -147,12 +149,18 @@ static void ref(struct json_writer *w, const char *schema)
     json_strf(w, "$ref", "#/components/schemas/%s", schema);
 }
 
+/* schema NULL: bytes */
 static void content(struct json_writer *w, const char *type, const char *schema)
 {
     json_object_begin(w, "content");
     json_object_begin(w, type);
     json_object_begin(w, "schema");
-    ref(w, schema);
+    if (schema) {
+        ref(w, schema);
+    } else {
+        json_str(w, "type", "string");
+        json_str(w, "format", "binary");
+    }
     json_object_finish(w);
     json_object_finish(w);
     json_object_finish(w);
@@ -163,7 +171,7 @@ static void responses(struct json_writer *w, const struct op_row *row)
     json_object_begin(w, "responses");
     json_object_begin(w, "200");
     json_str(w, "description", row->flags & OPF_STREAM ? "one of these for each record" : "done");
-    content(w, answer_type(row), row->schema);
+    content(w, answer_type(row), row->flags & OPF_FILE ? NULL : row->schema);
     json_object_finish(w);
     json_object_begin(w, "default");
     json_str(w, "description", "refused: a problem document (RFC 9457)");

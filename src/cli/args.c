@@ -131,6 +131,8 @@ static const struct arg *flag_find(const struct verb *v, const char *word, size_
             return a;
         if (len == 2 && memcmp(word, "-f", 2) == 0 && str_eq(a->name, "follow"))
             return a;
+        if (len == 2 && memcmp(word, "-o", 2) == 0 && str_eq(a->name, "output"))
+            return a;
     }
     return NULL;
 }

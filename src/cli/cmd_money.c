@@ -51,14 +51,28 @@ static void use_zone(const char *zone)
     }
 }
 
+/* What is not the usage of the month itself says so: "work (correction of 2026-03)". */
+static void bill_subject(struct table *t, const json_t *o)
+{
+    const char *name = field_str(o, "subject_name"), *kind = field_str(o, "kind");
+    AUTO_STRBUF struct strbuf b;
+
+    strbuf_init(&b, 4096);
+    strbuf_add(&b, *name ? name : field_str(o, "subject"));
+    if (str_eq(kind, "correction"))
+        strbuf_addf(&b, tr(" (correction of %s)"), field_str(o, "charge_month"));
+    if (str_eq(kind, "credit"))
+        strbuf_add(&b, tr(" (credit)"));
+    if (field_bool(o, "simulated"))
+        strbuf_addf(&b, " (%s)", tr("simulated"));
+    table_add(t, strbuf_str(&b));
+}
+
 static void bill_row(struct table *t, const json_t *o)
 {
     char text[64];
-    const char *name = field_str(o, "subject_name");
-    bool simulated = field_bool(o, "simulated");
 
-    table_addf(t, "%s%s%s%s", *name ? name : field_str(o, "subject"), simulated ? " (" : "",
-               simulated ? tr("simulated") : "", simulated ? ")" : "");
+    bill_subject(t, o);
     table_add(t, field_str(o, "sku"));
     text_time_exact(field_str(o, "from"), text, sizeof(text));
     table_add(t, text);
@@ -97,6 +111,29 @@ static void print_groups(struct cli *c, const json_t *bill)
     table_fini(&t);
 }
 
+/* How a closed month ends: what was given back, tax, what it comes to. */
+static void bill_closed(const json_t *bill)
+{
+    char text[64], tax[64];
+    json_t *t;
+    size_t i;
+
+    if (!field_is(bill, "number"))
+        return;
+    text_money(json_object_get(bill, "residue"), text, sizeof(text));
+    printf(tr("Given back below the smallest unit: %s\n"), text);
+    json_array_foreach(json_object_get(bill, "taxes"), i, t)
+    {
+        text_money(json_object_get(t, "net"), text, sizeof(text));
+        text_money(json_object_get(t, "tax"), tax, sizeof(tax));
+        printf(tr("Tax %s %s %s: net %s, tax %s\n"), field_str(t, "country"), field_str(t, "class"),
+               field_str(t, "rate"), text, tax);
+    }
+    text_money(json_object_get(bill, "payable"), text, sizeof(text));
+    printf(tr("Closed as %s: %s (%s)\n"), field_str(bill, "number"), text,
+           field_str(bill, "tax_reason"));
+}
+
 int cmd_bill(struct cli *c, struct call *call)
 {
     static const char *const head[] = {N_("SUBJECT"), N_("FOR"),      N_("FROM"),
@@ -128,6 +165,7 @@ int cmd_bill(struct cli *c, struct call *call)
     }
     text_money(json_object_get(a.json, "total"), text, sizeof(text));
     printf(tr("Total %s\n"), text);
+    bill_closed(a.json);
     if (field_bool(a.json, "simulated"))
         puts(tr("Lines marked (simulated) are of simulated cards."));
     return 0;

@@ -37,6 +37,9 @@ static const struct {
     {"bill", cmd_bill},
     {"review", cmd_review},
     {"plan ls", cmd_plan_ls},
+    {"invoice pdf", cmd_invoice_pdf},
+    {"invoice export", cmd_invoice_export},
+    {"invoice show", cmd_invoice_show},
     {"key add", cmd_key_add},
     {"disk rm", cmd_disk_rm},
     {"port open", cmd_port},
@@ -63,6 +66,7 @@ static const struct {
     {"admin node rm", N_("Remove this node?")},
     {"admin node kill-unknown", N_("End this guest?")},
     {"plan release", N_("Leave this plan early? (--dry-run shows what comes back)")},
+    {"admin invoice credit", N_("Take this invoice back by a credit note?")},
 };
 
 int cmd_api(struct cli *c, struct call *call)

@@ -8,6 +8,7 @@
 #define OPF_IDEM VERB_IDEM
 #define OPF_DRYRUN VERB_DRYRUN
 #define OPF_STREAM VERB_STREAM
+#define OPF_FILE VERB_FILE
 
 const struct verb verbs[] = {
 #define OP(name, method, path, role, flags, cli, schema, summary)                                  \

@@ -17,7 +17,7 @@ enum arg_type {
     ARG_LIST,
     ARG_OBJ
 };
-enum verb_flags { VERB_READ = 1, VERB_IDEM = 2, VERB_DRYRUN = 4, VERB_STREAM = 8 };
+enum verb_flags { VERB_READ = 1, VERB_IDEM = 2, VERB_DRYRUN = 4, VERB_STREAM = 8, VERB_FILE = 16 };
 
 struct verb {
     const char *name;          /* "instance_create"; "local_ssh" */

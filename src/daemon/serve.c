@@ -8,6 +8,7 @@
 #include "app/problem.h"
 #include "base/log.h"
 #include "base/msg.h"
+#include "daemon/pdf.h"
 #include "daemon/prices.h"
 #include "daemon/serve_int.h"
 #include "net/tls.h"
@@ -30,6 +31,8 @@ struct core_now serve_now(const struct serve *s)
 
 static const char *answer_type(const struct op_row *row)
 {
+    if (row->flags & OPF_FILE)
+        return "application/pdf";
     if (!(row->flags & OPF_STREAM))
         return "application/json";
     return row->flags & OPF_READ ? "application/x-ndjson" : "text/event-stream";
@@ -57,11 +60,21 @@ static void on_reply(void *user, const struct core_reply *r)
         call_refuse(c, r->why);
         return;
     }
-    char *body = mem_alloc(r->answer_len + 1);
-    memcpy(body, r->answer, r->answer_len);
+    size_t len = r->answer_len;
+    char *body = NULL;
+    if (c->route.row->flags & OPF_FILE) {
+        struct refusal why = {0};
+        if (pdf_render(r->answer, r->answer_len, &body, &len, &why) != ERR_OK) {
+            call_refuse(c, &why);
+            return;
+        }
+    } else {
+        body = mem_alloc(r->answer_len + 1);
+        memcpy(body, r->answer, r->answer_len);
+    }
     const char *type = answer_type(c->route.row);
     call_free(c);
-    http_reply(x, 200, type, body, r->answer_len, headers, r->replayed ? 2 : 1);
+    http_reply(x, 200, type, body, len, headers, r->replayed ? 2 : 1);
 }
 
 /* A reader cannot write that a token was used: the core thread does, with a call that nobody waits

@@ -126,6 +126,11 @@ enum err statement_last(struct store *s, const char *series, int64_t *ret_seq)
         ret_seq);
 }
 
+enum err statement_newest(struct store *s, int64_t *ret_to_s)
+{
+    return one_i64(sql_open(s, "SELECT coalesce(max(to_s),0) FROM statement", ""), ret_to_s);
+}
+
 static const struct col line_cols[] = {
     TEXT_COL(struct line_row, statement),
     BIGINT_COL(struct line_row, n),
@@ -406,21 +411,128 @@ enum err journal_last(struct store *s, int64_t *ret_seq)
     return one_i64(sql_open(s, "SELECT coalesce(max(seq),0) FROM transfer", ""), ret_seq);
 }
 
+static struct charge_source *source_add(struct charge_source_list *l, const char *dr,
+                                        const char *cr, int64_t u)
+{
+    struct charge_source *c = NULL;
+
+    for (size_t i = 0; i < l->len && !c; i++)
+        if (str_eq(l->at[i].dr, dr) && str_eq(l->at[i].cr, cr))
+            c = &l->at[i];
+    if (!c) {
+        c = vec_push(l);
+        *c = (struct charge_source){.amount_u = 0};
+        CHECK(str_copy(c->dr, sizeof(c->dr), dr) && str_copy(c->cr, sizeof(c->cr), cr));
+    }
+    c->amount_u += u;
+    return c;
+}
+
+/* The sources of one term's group that paid [from, from + u) of its charges. */
+static enum err term_sources(struct store *s, const char *grp, const char *window, const char *cr,
+                             int64_t u, struct charge_source_list *io_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT coalesce(sum(amount),0) FROM transfer WHERE grp=?1 AND "
+                            "kind='charge' AND step=0 AND seq<(SELECT min(seq) FROM transfer WHERE "
+                            "grp=?1 AND owner=?2 AND kind='charge' AND step=0)",
+                            "tt", grp, window);
+    int64_t from = 0, at = 0;
+
+    TRY(one_i64(q, &from));
+    q = sql_open(s,
+                 "SELECT dr, amount FROM transfer WHERE grp=? AND kind='charge' AND step=2 "
+                 "ORDER BY seq",
+                 "t", grp);
+    while (sql_next(&q)) {
+        int64_t end = at + sql_i64(&q, 1);
+        int64_t part = MIN(end, from + u) - MAX(at, from);
+
+        if (part > 0)
+            (void)source_add(io_l, sql_text(&q, 0), cr, part);
+        at = end;
+    }
+    return sql_close(&q);
+}
+
 enum err charge_source_list(struct store *s, const char *window, int64_t after,
                             struct charge_source_list *ret_l)
 {
+    enum err e = ERR_OK;
     struct sql q = sql_open(s,
-                            "SELECT dr, cr, sum(amount) FROM transfer WHERE owner=? AND step=0 AND "
-                            "kind='charge' AND seq>? GROUP BY dr, cr ORDER BY dr, cr",
+                            "SELECT dr, cr, amount, grp FROM transfer WHERE owner=? AND step=0 AND "
+                            "kind='charge' AND seq>? ORDER BY seq",
                             "ti", window, after);
 
-    while (sql_next(&q)) {
-        struct charge_source *c = vec_push(ret_l);
-
-        CHECK(str_copy(c->dr, sizeof(c->dr), sql_text(&q, 0)) &&
-              str_copy(c->cr, sizeof(c->cr), sql_text(&q, 1)));
-        c->amount_u = sql_i64(&q, 2);
+    while (e == ERR_OK && sql_next(&q)) {
+        if (str_starts(sql_text(&q, 0), "terms."))
+            e = term_sources(s, sql_text(&q, 3), window, sql_text(&q, 1), sql_i64(&q, 2), ret_l);
+        else
+            (void)source_add(ret_l, sql_text(&q, 0), sql_text(&q, 1), sql_i64(&q, 2));
     }
+    TRY(sql_close(&q));
+    return e;
+}
+
+enum err charge_posted_to(struct store *s, const char *window, int64_t after,
+                          struct charge_source_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT cr, sum(amount) FROM transfer WHERE owner=? AND step=0 AND "
+                            "kind='charge' AND seq>? GROUP BY cr ORDER BY cr",
+                            "ti", window, after);
+
+    while (sql_next(&q))
+        (void)source_add(ret_l, "", sql_text(&q, 0), sql_i64(&q, 1));
+    return sql_close(&q);
+}
+
+enum err charge_gifted(struct store *s, struct id project, bool *ret_yes)
+{
+    int64_t n = 0;
+
+    TRY(one_i64(sql_open(s,
+                         "SELECT (SELECT count(*) FROM fund_grant WHERE project=?1) + "
+                         "(SELECT count(*) FROM account WHERE id='gift.'||?1)",
+                         "t", project.s),
+                &n));
+    *ret_yes = n > 0;
+    return ERR_OK;
+}
+
+enum err purchase_line_list(struct store *s, struct id project, utime_t from_ms, utime_t to_ms,
+                            struct purchase_line_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT p.id, p.account, p.at, sum(CASE t.kind WHEN 'purchase' THEN "
+                            "t.amount ELSE -t.amount END) FROM purchase p JOIN transfer t ON "
+                            "t.owner=p.id WHERE p.project=?1 AND p.at>=?2 AND p.at<?3 AND "
+                            "t.kind IN ('purchase','back') AND t.effective_ms<?3 "
+                            "GROUP BY p.id ORDER BY p.at, p.id",
+                            "tii", project.s, from_ms, to_ms);
+
+    while (sql_next(&q)) {
+        struct purchase_line *p = vec_push(ret_l);
+
+        *p = (struct purchase_line){.at = sql_i64(&q, 2), .amount_u = sql_i64(&q, 3)};
+        CHECK(str_copy(p->id, sizeof(p->id), sql_text(&q, 0)) &&
+              str_copy(p->account, sizeof(p->account), sql_text(&q, 1)));
+    }
+    return sql_close(&q);
+}
+
+enum err purchase_credits(struct store *s, const char *purchase, utime_t to_ms,
+                          struct charge_source_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT CASE kind WHEN 'purchase' THEN dr ELSE cr END AS a, "
+                            "sum(CASE kind WHEN 'purchase' THEN amount ELSE -amount END) "
+                            "FROM transfer WHERE owner=? AND kind IN ('purchase','back') AND "
+                            "effective_ms<? GROUP BY a ORDER BY a",
+                            "ti", purchase, to_ms);
+
+    while (sql_next(&q))
+        (void)source_add(ret_l, sql_text(&q, 0), "", sql_i64(&q, 1));
     return sql_close(&q);
 }
 
@@ -431,4 +543,16 @@ enum err charge_billed_until(struct store *s, const char *window, int64_t *ret_s
                             "JOIN statement s ON s.id=l.statement WHERE l.source=?",
                             "t", window),
                    ret_seq);
+}
+
+enum err receivable_later(struct store *s, const char *account, const struct statement_row *st,
+                          int64_t *ret_u)
+{
+    return one_i64(
+        sql_open(s,
+                 "SELECT coalesce(sum(t.amount),0) FROM transfer t LEFT JOIN rating_window w "
+                 "ON w.id=t.owner WHERE t.dr=?1 AND t.step IN (0,2) AND t.owner<>?2 AND "
+                 "(w.year*12+w.month>?3 OR (w.id IS NULL AND t.effective_ms>=?4))",
+                 "ttii", account, st->id, st->year * 12 + st->month, st->to_s * MS_PER_S),
+        ret_u);
 }

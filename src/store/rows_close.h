@@ -74,6 +74,9 @@ enum err statement_list(struct store *s, struct id project, struct statement_lis
 /* The highest number of a series; 0: none. */
 enum err statement_last(struct store *s, const char *series, int64_t *ret_seq);
 
+/* The end of the latest month that any project closed; 0: none. */
+enum err statement_newest(struct store *s, int64_t *ret_to_s);
+
 enum line_kind { LINE_USAGE, LINE_CORRECTION, LINE_CHARGE, LINE_CREDIT };
 struct line_row {
     char statement[CLOSE_ID_SIZE];
@@ -152,7 +155,9 @@ enum err window_unposted(struct store *s, struct id project, int64_t year, int m
 /* The first second anything of a project was rated; INT64_MAX: never. */
 enum err window_first(struct store *s, struct id project, int64_t *ret_s);
 
-/* Who paid a window's charges that were posted after a transfer, and what they were posted to. */
+/* Who paid a window's charges that were posted after a transfer, and what they were posted to. What
+ * a lease's hold paid came through its terms account: the sources of a term are told off against
+ * its windows in the order of the journal, so their sums are exact. */
 struct charge_source {
     char dr[LEDGER_KEY_SIZE], cr[LEDGER_KEY_SIZE];
     int64_t amount_u;
@@ -163,9 +168,33 @@ struct charge_source_list {
 };
 enum err charge_source_list(struct store *s, const char *window, int64_t after,
                             struct charge_source_list *ret_l);
+/* Only what they were posted to. */
+enum err charge_posted_to(struct store *s, const char *window, int64_t after,
+                          struct charge_source_list *ret_l);
+/* Did vouchers or gifts ever belong to the project? */
+enum err charge_gifted(struct store *s, struct id project, bool *ret_yes);
+
+/* What was bought at once in [from, to) ms, less what came back of it by then. */
+struct purchase_line {
+    char id[ID_SIZE], account[LEDGER_KEY_SIZE];
+    utime_t at;
+    int64_t amount_u;
+};
+struct purchase_line_list {
+    struct purchase_line *at;
+    size_t len, cap;
+};
+enum err purchase_line_list(struct store *s, struct id project, utime_t from_ms, utime_t to_ms,
+                            struct purchase_line_list *ret_l);
+/* Its vouchers and gifts (dr: the account, amount: what stayed spent). */
+enum err purchase_credits(struct store *s, const char *purchase, utime_t to_ms,
+                          struct charge_source_list *ret_l);
 /* The last transfer that a statement with this window could have seen; 0: none had it. */
 enum err charge_billed_until(struct store *s, const char *window, int64_t *ret_seq);
 
+/* What was put on the tab for months after a statement's. */
+enum err receivable_later(struct store *s, const char *account, const struct statement_row *st,
+                          int64_t *ret_u);
 /* The last transfer of the journal; 0: none. */
 enum err journal_last(struct store *s, int64_t *ret_seq);
 

@@ -231,4 +231,6 @@ class Schema:
         if got == "text/event-stream":
             data = [l[6:] for l in answer.raw.decode().splitlines() if l.startswith("data: ")]
             return [f for d in data for f in self.faults(schema, json.loads(d))]
+        if schema.get("format") == "binary":
+            return [] if answer.raw else ["no bytes"]
         return self.faults(schema, answer.json)
