@@ -24,6 +24,20 @@ static int write_file(struct cli *c, const char *path, const char *data, size_t 
     return fail(c, &why);
 }
 
+static void print_file(const char *path, size_t len)
+{
+    AUTO_STRBUF struct strbuf b;
+    struct json_writer w;
+
+    strbuf_init(&b, 16384);
+    json_writer_init(&w, &b);
+    json_object_begin(&w, NULL);
+    json_str(&w, "file", path);
+    json_i64(&w, "bytes", (int64_t)len);
+    json_object_finish(&w);
+    puts(strbuf_str(&b));
+}
+
 int cmd_invoice_pdf(struct cli *c, struct call *call)
 {
     AUTO_ANSWER struct answer a = {0};
@@ -35,7 +49,12 @@ int cmd_invoice_pdf(struct cli *c, struct call *call)
     if (!call_send(c, call, &a))
         return a.exit;
     strbuf_addf(&name, "%s.pdf", arg_str(call, "number"));
-    return write_file(c, output ? output : strbuf_str(&name), a.body.data, a.body.len);
+    if (!output)
+        output = strbuf_str(&name);
+    int e = write_file(c, output, a.body.data, a.body.len);
+    if (e == 0 && c->json && !str_eq(output, "-"))
+        print_file(output, a.body.len);
+    return e;
 }
 
 int cmd_invoice_export(struct cli *c, struct call *call)

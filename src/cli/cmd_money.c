@@ -126,7 +126,7 @@ static void bill_closed(const json_t *bill)
     {
         text_money(json_object_get(t, "net"), text, sizeof(text));
         text_money(json_object_get(t, "tax"), tax, sizeof(tax));
-        printf(tr("Tax %s %s %s: net %s, tax %s\n"), field_str(t, "country"), field_str(t, "class"),
+        printf(tr("Tax %s (%s, %s): net %s, tax %s\n"), field_str(t, "country"), field_str(t, "class"),
                field_str(t, "rate"), text, tax);
     }
     text_money(json_object_get(bill, "payable"), text, sizeof(text));
