@@ -228,6 +228,8 @@ int cmd_size(struct cli *c, struct call *call)
         return names_print(c);
     if (arg_str(call, "compare"))
         return compare(c, call);
+    if (arg_str(call, "cases"))
+        return cmd_size_cases(c, arg_str(call, "cases"));
     s->explain = arg_bool(call, "explain");
     s->all = arg_bool(call, "all");
     if (size_answer(c, call, s, &why) != ERR_OK)

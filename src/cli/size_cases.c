@@ -17,8 +17,8 @@
 const char *case_family_name(enum case_family f)
 {
     static const char *const name[] = {
-        "weights, files, KV", "inference peak", "LoRA", "QLoRA", "full",
-        "engine budget",      "pre-training"};
+        N_("weights, files, KV"), N_("inference peak"), N_("LoRA"), N_("QLoRA"), N_("full"),
+        N_("engine budget"),      N_("pre-training")};
 
     return name[f];
 }
@@ -410,7 +410,7 @@ static void classify(struct size_case *c)
     char first = c->family_name[0];
     const char *m = c->measures;
 
-    c->skip = "nothing with a goal";
+    c->skip = N_("nothing with a goal");
     if (first == 'B' || first == 'C' || first == 'D') {
         bool budget = strstr(m, "budget") || strstr(m, "KV budget");
         bool file = str_starts(m, "GGUF") || str_starts(m, "disk") || str_starts(m, "model size");
@@ -432,7 +432,7 @@ static void classify(struct size_case *c)
                (str_eq(c->task, "full") || str_eq(c->task, "LoRA") || str_eq(c->task, "QLoRA") ||
                 str_eq(c->task, "LoRA+ZeRO3") || str_eq(c->task, "LoRA+FSDP"))) {
         c->family = c->task[0] == 'f' ? CASE_FULL : c->task[0] == 'Q' ? CASE_QLORA : CASE_LORA;
-        c->skip = str_starts(m, "mean") ? "a mean, not a peak" : NULL;
+        c->skip = str_starts(m, "mean") ? N_("a mean, not a peak") : NULL;
     } else if (str_eq(c->task, "pre-training")) {
         c->family = CASE_PRETRAIN;
         c->skip = NULL;
@@ -498,11 +498,11 @@ static void understand(struct size_case *c)
         c->times = (double)whole(c, "gpus", 1);
     size_job_default(&c->model, &c->job);
     if (!c->known && !c->skip)
-        c->skip = "model or sizes not known";
+        c->skip = N_("model or sizes not known");
     if (!str_eq(c->kind, "measured"))
-        c->skip = str_starts(c->kind, "measured") ? "suspect" : "not measured";
+        c->skip = str_starts(c->kind, "measured") ? N_("suspect") : N_("not measured");
     if (strstr(c->note, "do not score"))
-        c->skip = "its note says so";
+        c->skip = N_("its note says so");
     c->scored = !c->skip;
 }
 

@@ -48,3 +48,25 @@ enum err cases_read(FILE *f, const char *name, struct size_case **ret_c, size_t 
 bool case_estimate(const struct size_case *c, const double coef[SIZE_COEFS],
                    const struct size_spread *spread, struct size_range *ret_r);
 const char *case_family_name(enum case_family f);
+
+/* One row judged. Rows of a group that the constants were fitted to are judged by those fitted
+ * without it: a model is never scored by its own figures. */
+struct case_verdict {
+    struct size_range predicted;
+    double error; /* predicted over measured, less 1; an engine's budget: of the card's memory */
+    bool left_out, inside;
+    bool unsafe; /* the high end, by which a verdict goes, is more than 5 % too low (peaks only) */
+};
+/* False when the case cannot be estimated. */
+bool case_judge(const struct size_case *c, struct case_verdict *ret_v);
+
+struct case_score {
+    int64_t n, inside, unsafe, left_out;
+    double mean, median, p90; /* of the error's size */
+};
+/* Of the scored rows, by family. */
+void cases_score(const struct size_case *c, size_t n, struct case_score ret_s[CASE_FAMILIES]);
+struct case_goal {
+    double median, p90; /* 0: none */
+};
+struct case_goal case_goal(enum case_family f);

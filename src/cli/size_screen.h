@@ -17,3 +17,5 @@ struct size_screen {
 };
 /* cmd_size_view.c */
 void size_print(struct cli *c, const struct size_screen *s);
+/* cmd_size_cases.c: every row of a file of cases and the errors by family; the exit code. */
+int cmd_size_cases(struct cli *c, const char *path);
