@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "domain/model.h"
 
 #define NAMES_LIFE_S 30
 
@@ -163,9 +164,11 @@ static char *names_get(struct cli *c, const char *path)
 static void complete_names(struct cli *c, const char *arg, const char *cur)
 {
     static char seen[256][64];
-    const char *path = names_path(arg);
+    const char *path = names_path(str_eq(arg, "compare") ? "instance" : arg);
     size_t n = 0;
 
+    for (size_t i = 0; str_eq(arg, "model") && i < model_row_count; i++)
+        offer(model_rows[i].m.name, cur, seen, &n);
     if (!path)
         return;
     AUTO_FREE char *names = names_get(c, path);

@@ -255,6 +255,9 @@ def names_are_listed_and_completed():
     names = [i["name"] for i in json.loads(run("--list", "--json").out)["items"]]
     check("Qwen2.5-7B" in names and len(names) > 60, names)
     check("Qwen2.5-7B" in run("--list").out)
+    p = subprocess.run([SUANLI, "__complete", "size", "Qwen2.5-7"], env={"HOME": FRESH, "PATH": os.environ["PATH"]},
+                       stdout=subprocess.PIPE)
+    check(p.stdout == b"Qwen2.5-7B\nQwen2.5-72B\n", p.stdout)
 
 
 @test
