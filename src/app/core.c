@@ -214,7 +214,7 @@ static enum err idem_find(struct core *c, struct core_message *m, const char *ha
 /* A secret is shown once and kept nowhere: a repeated request gets the same answer without it. */
 static char *without_secrets(const struct core_request *r, const char *answer)
 {
-    static const char *const fields[] = {"token", "code"};
+    static const char *const fields[] = {"token", "code", "codes", "key"};
     AUTO_JSON json_t *v = NULL;
     char *text;
 

@@ -30,6 +30,7 @@ struct core_config {
     int64_t seat_memory_mib;      /* memory per core of a seat when nothing is said: 2048 */
     int64_t price_second_pct;     /* a larger change of a price needs two operators; 0: none */
     int64_t price_second_amount;  /* the same in whole units of the currency; 0: none */
+    bool test_channel;            /* top-ups by a channel that nobody pays anything on */
     char ssh_user[NAME_SIZE];     /* "root" */
     char backup_dir[TEXT_SIZE];   /* "": backups are refused */
 };

@@ -7,6 +7,8 @@
 
 /* "card-second", "core-second", "MiB-second", "byte" */
 const char *meter_unit(enum meter m);
+/* The answer about a wallet. */
+void wallet_write(struct op *op, const struct project *p, const struct funds_wallet *w);
 /* rate_code: "1980000/3600" of one price */
 void json_rate(struct json_writer *w, const char *key, const struct rate *r);
 /* A money argument of the body in ccy, above or equal to zero. ERR_VALIDATION. */

@@ -1,6 +1,9 @@
 /* op_wallet.c: what a project has, and topping it up. */
+#include "app/fund_source.h"
 #include "app/op_money.h"
+#include "app/outbox.h"
 #include "base/msg.h"
+#include "base/units.h"
 
 const char *meter_unit(enum meter m)
 {
@@ -61,12 +64,16 @@ enum err month_arg(struct op *op, const struct books *b, bool *ret_given, struct
     return ERR_OK;
 }
 
-static void write_wallet(struct op *op, const struct project *p, const struct funds_wallet *w)
+void wallet_write(struct op *op, const struct project *p, const struct funds_wallet *w)
 {
     json_object_begin(&op->out, NULL);
     json_str(&op->out, "project", p->name);
     json_str(&op->out, "currency", w->ccy.code);
     json_money(&op->out, "cash", w->cash_u, w->ccy);
+    json_money(&op->out, "gift", w->gift_u, w->ccy);
+    json_money(&op->out, "vouchers", w->voucher_u, w->ccy);
+    json_money(&op->out, "credit_limit", w->credit_limit_u, w->ccy);
+    json_money(&op->out, "credit_used", w->credit_used_u, w->ccy);
     json_money(&op->out, "held", w->held_u, w->ccy);
     json_money(&op->out, "available", w->available_u, w->ccy);
     json_money(&op->out, "owed", w->owed_u, w->ccy);
@@ -85,7 +92,7 @@ enum err op_wallet_get(struct op *op)
 
     TRY(people_try(op, store_project_get(op->store, op->who.project, &p)));
     TRY(funds_wallet(op->store, op->now, p.id, &w, &op->why));
-    write_wallet(op, &p, &w);
+    wallet_write(op, &p, &w);
     return ERR_OK;
 }
 
@@ -101,6 +108,29 @@ static enum err note_topup(struct op *op, const struct project *p, struct curren
     return people_try(op, store_event_add(op->store, &e));
 }
 
+/* A gift with an end is a voucher of its own kind; without one it is gift balance. */
+static enum err give(struct op *op, const struct books *b, int64_t u)
+{
+    struct grant_row g = {.id = core_id(op->core, "gft"),
+                          .project = b->project,
+                          .amount_u = u,
+                          .gift = true,
+                          .at = op->now};
+    const char *expires = people_arg(op, "expires", NULL);
+    char text[MONEY_TEXT_SIZE + 8];
+    utime_t until;
+
+    money_format_ccy(money_of(u, b->ccy), text, sizeof(text));
+    TRY(event_emit(op, b->project, (struct id){""}, "wallet.gift",
+                   N_("{amount} was given to the wallet."), "{s:s}", "amount", text));
+    if (!expires)
+        return fund_gift(b, g.id, u, &op->why);
+    if (time_parse(expires, &until) != ERR_OK || until / MS_PER_S <= b->now_s)
+        return people_invalid(op, "expires", N_("a time to come"));
+    g.expires_s = until / MS_PER_S;
+    return fund_grant(b, &g, &op->why);
+}
+
 /* Idempotent by the request's key, which the core keeps with the effect; the transfer has an id of
  * its own. */
 enum err op_topup(struct op *op)
@@ -109,15 +139,23 @@ enum err op_topup(struct op *op)
     struct project p;
     struct books b;
     int64_t u;
+    bool gift;
 
     TRY(store_project_lookup(op->store, people_arg(op, "project", ""), &p, &op->why));
     (void)str_copy(op->object, sizeof(op->object), p.name);
     TRY(books_open(op->store, op->now, p.id, &b, &op->why));
     TRY(money_arg(op, "amount", b.ccy, &u));
-    TRY(funds_topup(op->store, op->now, p.id, core_id(op->core, "tra"), u,
-                    people_arg(op, "note", ""), &op->why));
-    TRY(note_topup(op, &p, b.ccy, u));
+    CHECK(json_get_bool(op->body, "gift", false, &gift));
+    if (people_arg(op, "expires", NULL) && !gift)
+        return people_invalid(op, "expires", N_("with --gift only: cash has no end"));
+    if (gift) {
+        TRY(give(op, &b, u));
+    } else {
+        TRY(funds_topup(op->store, op->now, p.id, core_id(op->core, "tra"), u,
+                        people_arg(op, "note", ""), &op->why));
+        TRY(note_topup(op, &p, b.ccy, u));
+    }
     TRY(funds_wallet(op->store, op->now, p.id, &w, &op->why));
-    write_wallet(op, &p, &w);
+    wallet_write(op, &p, &w);
     return ERR_OK;
 }

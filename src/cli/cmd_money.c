@@ -17,6 +17,13 @@ static void wallet_line(const char *label, const json_t *o, const char *key, con
     printf("%s%s\n", strbuf_str(&b), tail);
 }
 
+/* Only when there is some. */
+static void wallet_some(const char *label, const json_t *o, const char *key, const char *tail)
+{
+    if (!money_is_zero(json_object_get(o, key)))
+        wallet_line(label, o, key, tail);
+}
+
 int cmd_wallet(struct cli *c, struct call *call)
 {
     AUTO_ANSWER struct answer a = {0};
@@ -29,9 +36,18 @@ int cmd_wallet(struct cli *c, struct call *call)
         return view_print(c, call->verb, &a);
     wallet_line(N_("available"), a.json, "available", "");
     wallet_line(N_("held"), a.json, "held", tr("  for the running terms, given back as used"));
+    wallet_some(N_("vouchers"), a.json, "vouchers", tr("  pay before cash, inside their scope"));
+    wallet_some(N_("gift"), a.json, "gift", "");
     wallet_line(N_("cash"), a.json, "cash", "");
-    if (!money_is_zero(json_object_get(a.json, "owed")))
-        wallet_line(N_("owed"), a.json, "owed", tr("  for kept disks"));
+    if (!money_is_zero(json_object_get(a.json, "credit_limit")) ||
+        !money_is_zero(json_object_get(a.json, "credit_used"))) {
+        char limit[96];
+
+        text_money(json_object_get(a.json, "credit_limit"), text, sizeof(text));
+        (void)str_printf(limit, sizeof(limit), tr("  of %s"), text);
+        wallet_line(N_("credit used"), a.json, "credit_used", limit);
+    }
+    wallet_some(N_("owed"), a.json, "owed", tr("  for kept disks"));
     wallet_line(N_("running"), a.json, "burn_hour", tr("/h"));
     if (field_is(a.json, "lasts_s")) {
         text_duration(field_i64(a.json, "lasts_s"), text, sizeof(text));

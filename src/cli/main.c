@@ -34,6 +34,9 @@ static const struct {
     {"events", cmd_events},
     {"usage export", cmd_usage},
     {"wallet", cmd_wallet},
+    {"wallet statement", cmd_statement},
+    {"wallet topup", cmd_topup},
+    {"wallet pay", cmd_topup},
     {"bill", cmd_bill},
     {"review", cmd_review},
     {"plan ls", cmd_plan_ls},
@@ -67,6 +70,8 @@ static const struct {
     {"admin node kill-unknown", N_("End this guest?")},
     {"plan release", N_("Leave this plan early? (--dry-run shows what comes back)")},
     {"admin invoice credit", N_("Take this invoice back by a credit note?")},
+    {"admin voucher revoke", N_("Make the codes worthless that nobody redeemed?")},
+    {"admin channel rm", N_("Take no more payments by this channel?")},
 };
 
 int cmd_api(struct cli *c, struct call *call)

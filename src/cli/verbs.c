@@ -70,7 +70,7 @@ static const struct {
     const char *cli, *arg;
 } word_args[] = {{"extend", "by"},      {"disk attach", "instance"}, {"offers", "filter"},
                  {"bill", "month"},     {"key add", "public_key"},   {"disk create", "size"},
-                 {"disk grow", "size"}, {"usage export", "month"}};
+                 {"disk grow", "size"}, {"usage export", "month"},   {"wallet statement", "month"}};
 
 /* What fingers bring from docker, kubectl, Slurm and the clouds. */
 static const struct {

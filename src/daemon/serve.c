@@ -38,6 +38,19 @@ static const char *answer_type(const struct op_row *row)
     return row->flags & OPF_READ ? "application/x-ndjson" : "text/event-stream";
 }
 
+/* Login codes and voucher codes are typed, so they may be guessed. */
+static bool takes_code(const struct op_row *row)
+{
+    return str_eq(row->name, "login") || str_eq(row->name, "voucher_redeem");
+}
+
+/* This answer tells whether a code was right. */
+static bool is_guess(const struct op_row *row, enum err code)
+{
+    return str_eq(row->name, "login") ||
+           (takes_code(row) && (code == ERR_OK || code == ERR_VOUCHER_INVALID));
+}
+
 /* core_reply_fn: after the commit that makes it true. */
 static void on_reply(void *user, const struct core_reply *r)
 {
@@ -49,7 +62,7 @@ static void on_reply(void *user, const struct core_reply *r)
         {"Idempotency-Replayed", "true"},
     };
 
-    if (str_eq(c->route.row->name, "login"))
+    if (is_guess(c->route.row, r->code))
         login_gate_result(s->gate, c->peer, c->boot_ms, r->code == ERR_OK);
     log_debug("event=answer op=%s code=%s request=%s ms=%" PRId64, c->route.row->name,
               err_code(r->code), c->request_id, serve_now(s).boot_ms - c->boot_ms);
@@ -186,8 +199,8 @@ static void submit(struct serve *s, struct call *c, bool *ret_touch)
     if (!admit(c, s->store, &who, ret_touch))
         return;
     notice_rollback(s, c, &who);
-    bool login = str_eq(c->route.row->name, "login");
-    if ((login && login_gate_check(s->gate, c->peer, c->boot_ms, &why) != ERR_OK) ||
+    if ((takes_code(c->route.row) &&
+         login_gate_check(s->gate, c->peer, c->boot_ms, &why) != ERR_OK) ||
         recovery_refuses(s, c, &why)) {
         call_refuse(c, &why);
         return;
@@ -350,6 +363,7 @@ static struct core_config core_config_from(const struct daemon_config *c)
     k.node_silent_ms = c->node_silent_s * MS_PER_S;
     k.keep_stopped_ms = c->keep_stopped_days * 86400 * MS_PER_S;
     k.term_s = c->term_s;
+    k.test_channel = str_eq(c->test_channel, "yes");
     k.price_second_pct = c->price_second_pct;
     k.price_second_amount = c->price_second_amount;
     (void)str_copy(k.backup_dir, sizeof(k.backup_dir), c->backup_folder);

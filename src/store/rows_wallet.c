@@ -283,15 +283,17 @@ enum err wallet_moves(struct store *s, struct id project, utime_t from_ms, utime
     return sql_close(&q);
 }
 
-enum err wallet_balance_at(struct store *s, const char *account, utime_t before_ms, int64_t *ret_u)
+enum err wallet_balance_at(struct store *s, const char *account, utime_t before_ms, int64_t upto,
+                           int64_t *ret_u)
 {
     *ret_u = 0;
-    return one_i64(sql_open(s,
-                            "SELECT coalesce((SELECT sum(amount) FROM transfer WHERE cr=?1 AND "
-                            "step IN (0,2) AND booked_ms<?2),0)-coalesce((SELECT sum(amount) FROM "
-                            "transfer WHERE dr=?1 AND step IN (0,2) AND booked_ms<?2),0)",
-                            "ti", account, (int64_t)before_ms),
-                   ret_u);
+    return one_i64(
+        sql_open(s,
+                 "SELECT coalesce((SELECT sum(amount) FROM transfer WHERE cr=?1 AND step IN (0,2) "
+                 "AND (booked_ms<?2 OR seq<=?3)),0)-coalesce((SELECT sum(amount) FROM transfer "
+                 "WHERE dr=?1 AND step IN (0,2) AND (booked_ms<?2 OR seq<=?3)),0)",
+                 "tii", account, (int64_t)before_ms, upto),
+        ret_u);
 }
 
 enum err wallet_received(struct store *s, struct id project, int64_t *ret_in_u, int64_t *ret_back_u)

@@ -146,8 +146,9 @@ struct move_list {
 };
 enum err wallet_moves(struct store *s, struct id project, utime_t from_ms, utime_t to_ms,
                       int64_t after, int64_t limit, struct move_list *ret_l);
-/* Credits − debits of an account, posted before that moment. */
-enum err wallet_balance_at(struct store *s, const char *account, utime_t before_ms, int64_t *ret_u);
+/* Credits − debits of an account, posted before that moment or at a seq up to `upto`. */
+enum err wallet_balance_at(struct store *s, const char *account, utime_t before_ms, int64_t upto,
+                           int64_t *ret_u);
 /* Σ of top-ups by channels and the operator that reached cash, and Σ that went back from it. */
 enum err wallet_received(struct store *s, struct id project, int64_t *ret_in_u,
                          int64_t *ret_back_u);

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Every row of operations.def: one good and one refused case as data, each answer held against the
 served OpenAPI document. A node that keeps the protocol (fake_node) makes instances run."""
-import json, os, re, subprocess, time
+import hashlib, hmac, json, os, re, subprocess, time
 from rig import Daemon, Schema, Tap
 from fake_node import FakeNode
 
 tap = Tap()
-d = Daemon(price_second_pct=500).people()
+d = Daemon(price_second_pct=500, test_channel="yes").people()
 schema = Schema(d.must("GET", "/v1/openapi.json"))
 subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", d.path("k")], check=True)
 PUB = open(d.path("k.pub")).read().strip()
@@ -95,6 +95,44 @@ case("price_list", OP, None)
 case("price_list", A, "forbidden")
 case("topup", OP, None, body={"project": "alice", "amount": "1000", "note": "welcome"})
 case("topup", OP, "not_found", body={"project": "nowhere", "amount": "100"})
+case("topup", OP, "validation", body={"project": "alice", "amount": "1", "expires": "2999-01-01T00:00:00Z"})
+case("credit_set", OP, None, ["alice"], {"limit": "0"})
+case("credit_set", OP, "not_found", ["nowhere"], {"limit": "5"})
+case("channel_add", OP, None, body={"name": "pay1", "kind": "ed25519", "public_key": "ab" * 32})
+case("channel_add", OP, "validation", body={"name": "Pay 1"})
+case("channel_list", OP, None)
+case("channel_list", A, "forbidden")
+bought = case("order_create", A, None, body={"amount": "3.50", "channel": "test"})["id"]
+case("order_create", A, "not_found", body={"amount": "3.50", "channel": "none"})
+case("order_list", A, None)
+case("order_list", A, "cursor", query="?cursor=AAAA")
+case("order_pay_test", A, None, [bought])
+case("order_pay_test", B, "not_found", [bought])
+case("channel_notice", None, "notice_signature", ["pay1"],
+     {"order": bought, "amount": "3.50", "currency": "CNY", "reference": "r", "time": 0, "nonce": "n", "signature": "00"})
+paying = case("channel_add", OP, None, body={"name": "pay2"})
+sale = case("order_create", A, None, body={"amount": "4.00", "channel": "pay2"})["id"]
+note = {"order": sale, "amount": "4.00", "currency": "CNY", "reference": "r1", "time": int(time.time()), "nonce": "n1"}
+lines = "\n".join(["suanli-notice-1", "pay2", *(str(x) for x in note.values())]).encode()
+note["signature"] = hmac.new(bytes.fromhex(paying["key"]), lines, hashlib.sha256).hexdigest()
+case("channel_notice", None, None, ["pay2"], note)
+case("channel_remove", OP, None, ["pay2"])
+case("channel_remove", OP, "not_found", ["pay9"])
+case("refund_create", OP, None, body={"project": "alice", "amount": "1.00"}, query="?dry_run=true")
+case("refund_create", OP, None, body={"project": "alice", "amount": "7.50"})
+case("refund_create", OP, "refund_limit", body={"project": "alice", "amount": "100000"})
+batch = case("voucher_create", OP, None, body={"amount": "0.01", "count": 2, "scope": "traffic"})
+case("voucher_create", OP, "validation", body={"amount": "1", "scope": "everything"})
+case("voucher_batch_list", OP, None)
+case("voucher_batch_list", A, "forbidden")
+case("voucher_redeem", A, None, body={"code": batch["codes"][0]})
+case("voucher_redeem", A, "voucher_invalid", body={"code": batch["codes"][0]})
+case("voucher_list", A, None)
+case("voucher_list", None, "auth_required")
+case("voucher_revoke", OP, None, [batch["id"]])
+case("voucher_revoke", OP, "not_found", ["vba_none"])
+case("wallet_statement", A, None)
+case("wallet_statement", A, "validation", query="?month=March")
 made = case("node_add", OP, None, body={"name": "n1"})
 case("node_add", OP, "exists", body={"name": "n1"})
 case("supplier_add", OP, None, ["lab-b"], {"user": "bob", "share": "4/5", "dispute": "none"})
