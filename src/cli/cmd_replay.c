@@ -5,6 +5,8 @@ int cmd_replay(struct cli *c, struct call *call)
 {
     bool spot = arg_bool(call, "spot");
 
+    if (spot && !arg_str(call, "jobs"))
+        return replay_spot(c, call);
     if (!spot && arg_str(call, "jobs"))
         return replay_jobs(c, call);
     return fail_usage(c, "%s",

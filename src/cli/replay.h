@@ -32,7 +32,7 @@ enum err csv_wrong(const struct csv *f, const char *what, struct refusal *ret_wh
 void csv_close(struct csv *f);
 #define AUTO_CSV CLEANUP(csv_close)
 
-/* "90%", "1.1", "110 %": as a share. False: not such a number, or not in 0.01 … 100. */
+/* "90%", "1.1": as a share; "recorded": 0. False: not such a number, or not in 0.01 … 100. */
 bool replay_load(const char *text, double *ret_share);
 double replay_cpu_ms(void); /* of this process */
 

@@ -110,8 +110,10 @@ def example_home():
     with open(os.path.join(home, "nodes.csv"), "w") as f:
         f.write("sn,cpu_milli,memory_mib,gpu,model\nn1,16000,65536,2,A\nn2,32000,131072,4,B\nn3,8000,32768,0,\n")
     with open(os.path.join(home, "tasks.csv"), "w") as f:
-        f.write("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
-                "t1,4000,8192,1,1000,\nt2,4000,8192,1,500,B\nt3,2000,4096,0,0,\nt4,8000,16384,4,1000,\nt5,1000,1024,1,1000,C\n")
+        f.write("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time\n"
+                "t1,4000,8192,1,1000,,BE,Running,0,900\nt2,4000,8192,1,500,B,LS,Running,60,700\n"
+                "t3,2000,4096,0,0,,LS,Running,60,700\nt4,8000,16384,4,1000,,LS,Running,90,800\n"
+                "t5,1000,1024,1,1000,C,LS,Running,95,800\n")
     return home
 
 def fake_path(home, *programs):

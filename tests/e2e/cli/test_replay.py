@@ -130,6 +130,73 @@ def philly_on_300_nodes_gangs_wait_half_as_long_as_with_easy():
         check(longest[0] <= 2 * longest[1], (load, longest))
         check(used[0] >= used[1] - 1e-4 and used[2] >= used[3], (load, used))
 
+def table(name, head, rows):
+    path = os.path.join(HOME, name)
+    with open(path, "w") as f:
+        f.write("\n".join([head] + [",".join(map(str, r)) for r in rows]) + "\n")
+    return path
+
+NODE_HEAD = "sn,cpu_milli,memory_mib,gpu,model"
+TASK_HEAD = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,deletion_time"
+
+def spot(nodes, tasks, *words):
+    got = one("--spot", "--nodes", nodes, "--tasks", tasks, *words)
+    return got, {p["policy"]: p for p in got["policies"]}
+
+@test
+def spot_goes_for_on_demand_and_what_was_saved_is_not_lost():
+    # one node of two cards: two spot tasks fill it for ever, an on-demand task comes when the first
+    # has just saved and the second has not
+    nodes = table("n.csv", NODE_HEAD, [("a", 64000, 1000, 2, "V100")])
+    rows = [("s1", 1000, 1, 1, 1000, "", "BE", 0, 10 ** 6), ("s2", 1000, 1, 1, 1000, "", "BE", 900, 10 ** 6),
+            ("d1", 1000, 1, 1, 1000, "V100", "LS", 1801, 5000), ("end", 1, 1, 0, 0, "", "LS", 2400, 2401)]
+    tasks = table("t.csv", TASK_HEAD, rows)
+    got, p = spot(nodes, tasks, "--rounds", 1, "--load", "recorded")
+    check(got["tasks"] == 4 and got["cards"] == 2, got)
+    for one_policy in p.values():
+        check(one_policy["evicted"] == one_policy["reclaims"] == 1, one_policy)
+        check(one_policy["on_demand_started"] == 2 and one_policy["on_demand_waited"] == 0, one_policy)
+        check(one_policy["could_have_started"] == 0, one_policy)
+    check(p["ours"]["lost_card_hours"] == "0.000" and p["youngest"]["lost_card_hours"] == "0.250", p)
+
+@test
+def spot_that_cannot_help_is_left_alone():
+    nodes = table("n.csv", NODE_HEAD, [("a", 64000, 1000, 2, "V100"), ("b", 64000, 1000, 2, "T4")])
+    rows = [("d0", 1000, 1, 2, 1000, "V100", "LS", 0, 10 ** 6), ("s1", 1000, 1, 2, 1000, "T4", "BE", 10, 10 ** 6),
+            ("d1", 1000, 1, 1, 1000, "V100", "LS", 2000, 10 ** 6), ("never", 1, 1, 3, 1000, "", "LS", 2100, 2200),
+            ("end", 1, 1, 0, 0, "", "LS", 2400, 2401)]
+    got, p = spot(nodes, table("t.csv", TASK_HEAD, rows), "--rounds", 1)
+    check(got["left_out"] == 1, got)
+    for one_policy in p.values():
+        check(one_policy["evicted"] == 0 and one_policy["on_demand_started"] == 2, one_policy)
+
+@test
+def spot_input_that_is_wrong_is_told_with_its_place():
+    nodes = table("n.csv", NODE_HEAD, [("a", 64000, 1000, 2, "V100")])
+    tasks = table("t.csv", TASK_HEAD, [("s1", 1000, 1, 1, 1000, "", "BE", 0, 10)])
+    for n, t, words in (([("a", "x", 1, 1, "T4")], None, "bad.csv:2"), (None, [("s", 1, 1, 1, 1001, "", "BE", 0, 1)], "bad.csv:2"),
+                        (None, [("s", 1, 1, 1, 0, "", "BE", 0, 1)], "bad.csv:2"), (None, [("s", 1, 1, 1, 5, "", "BE", 9, 1)], "bad.csv:2")):
+        bad = table("bad.csv", NODE_HEAD if n else TASK_HEAD, n or t)
+        rc, out, err = run("--spot", "--nodes", bad if n else nodes, "--tasks", bad if t else tasks)
+        check(rc == 2 and words in err and not out, (n, t, rc, err))
+    for words in (["--spot"], ["--spot", "--nodes", nodes], ["--spot", "--nodes", nodes, "--tasks", tasks, "--policy", "easy"],
+                  ["--spot", "--nodes", nodes, "--tasks", tasks, "--rounds", "0"],
+                  ["--spot", "--nodes", nodes, "--tasks", tasks, "--load", "0"]):
+        rc, out, err = run(*words)
+        check(rc == 2 and not out and err, (words, rc, out, err))
+
+@test
+def openb_at_110_percent_reclaim_loses_little_work():
+    words = (trace("openb/openb_node_list_gpu_node.csv"), trace("openb/openb_pod_list_default.csv"))
+    got, p = spot(*words)
+    ours, youngest = p["ours"], p["youngest"]
+    lost = [float(x["lost_card_hours"]) for x in (ours, youngest)]
+    print(f"# load {got['load']}: lost {lost[0]} card-hours against {lost[1]}, evicted {ours['evicted']} against "
+          f"{youngest['evicted']}, CPU {ours['cpu_ms']} and {youngest['cpu_ms']} ms")
+    check(abs(float(got["load"]) - 1.1) < 0.005, got["load"])
+    check(lost[0] <= 0.6 * lost[1], lost)
+    check(ours["could_have_started"] == 0 and ours["reclaims"] > 1000, ours)
+
 print(f"1..{len(tests)}")
 failed = 0
 for n, f in enumerate(tests, 1):
