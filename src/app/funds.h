@@ -42,6 +42,8 @@ enum err funds_init(struct store *s, struct id_maker *ids);
  * ERR_TOO_LARGE: more than 64 zones. */
 enum err funds_zone_add(const char *name, const void *data, size_t len);
 bool funds_zone(const char *name, struct zone *ret_z);
+/* The bytes it was made of (borrowed); NULL for a built-in one. */
+const void *funds_zone_bytes(const char *name, size_t *ret_len);
 
 /* ---- what it costs ---------------------------------------------------------------------- */
 
@@ -104,6 +106,9 @@ enum err funds_price(struct store *s, utime_t now, struct currency ccy, const ch
 enum err funds_price_unit(struct store *s, utime_t now, struct currency ccy, const char *sku,
                           int64_t *ret_u, struct refusal *why);
 
+struct sign_key;
+/* The platform's own key: of quotes, and of the seal under a bill file. Reader. ERR_CORRUPT. */
+enum err funds_platform_key(struct store *s, struct sign_key *ret_k);
 /* Signs what was asked and its price versions: "q1.<id>.<until>.…". Reader. */
 enum err funds_quote_sign(struct store *s, utime_t now, const struct funds_ask *ask,
                           const struct funds_quote *q, struct id quote_id,

@@ -49,6 +49,11 @@ static enum err quote_keys(struct store *s, unsigned char pk[crypto_sign_PUBLICK
     return ERR_OK;
 }
 
+enum err funds_platform_key(struct store *s, struct sign_key *ret_k)
+{
+    return quote_keys(s, ret_k->open, ret_k->secret);
+}
+
 /* µ for whole_s seconds of a line's rate; traffic has a quantity of its own. */
 static enum err line_price(struct funds_line *l, int64_t whole_s)
 {

@@ -7,6 +7,7 @@
 #define ZONES_MAX 64
 
 static struct zone zones[ZONES_MAX];
+static size_t kept_len[ZONES_MAX];
 static unsigned char *kept[ZONES_MAX]; /* the bytes that each of them borrows, to the end */
 static size_t zone_count;
 
@@ -20,6 +21,16 @@ bool funds_zone(const char *name, struct zone *ret_z)
     return zone_builtin(name, ret_z);
 }
 
+const void *funds_zone_bytes(const char *name, size_t *ret_len)
+{
+    for (size_t i = 0; i < zone_count; i++)
+        if (str_eq(zones[i].name, name)) {
+            *ret_len = kept_len[i];
+            return kept[i];
+        }
+    return NULL;
+}
+
 enum err funds_zone_add(const char *name, const void *data, size_t len)
 {
     struct zone z;
@@ -31,6 +42,7 @@ enum err funds_zone_add(const char *name, const void *data, size_t len)
     AUTO_FREE unsigned char *bytes = mem_alloc(len + 1);
     memcpy(bytes, data, len);
     TRY(zone_parse(name, bytes, len, &zones[zone_count]));
+    kept_len[zone_count] = len;
     kept[zone_count++] = TAKE(bytes);
     return ERR_OK;
 }

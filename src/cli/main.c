@@ -43,6 +43,8 @@ static const struct {
     {"invoice pdf", cmd_invoice_pdf},
     {"invoice export", cmd_invoice_export},
     {"invoice show", cmd_invoice_show},
+    {"bill export", cmd_bill_export},
+    {"bill verify", cmd_bill_verify},
     {"key add", cmd_key_add},
     {"disk rm", cmd_disk_rm},
     {"port open", cmd_port},

@@ -68,9 +68,11 @@ const size_t field_count = ARRAY_LEN(fields);
 /* Words a verb takes beside its path: the everyday form of a flag. */
 static const struct {
     const char *cli, *arg;
-} word_args[] = {{"extend", "by"},      {"disk attach", "instance"}, {"offers", "filter"},
-                 {"bill", "month"},     {"key add", "public_key"},   {"disk create", "size"},
-                 {"disk grow", "size"}, {"usage export", "month"},   {"wallet statement", "month"}};
+} word_args[] = {
+    {"extend", "by"},        {"disk attach", "instance"}, {"offers", "filter"},
+    {"bill", "month"},       {"key add", "public_key"},   {"disk create", "size"},
+    {"disk grow", "size"},   {"usage export", "month"},   {"wallet statement", "month"},
+    {"bill export", "month"}};
 
 /* What fingers bring from docker, kubectl, Slurm and the clouds. */
 static const struct {

@@ -53,18 +53,26 @@ void ledger_content_hash(const struct ledger_transfer *t, unsigned char ret_hash
     sha256_finish(&h, ret_hash);
 }
 
+void ledger_chain_step(const unsigned char prev[LEDGER_HASH_SIZE],
+                       const unsigned char content[LEDGER_HASH_SIZE], utime_t booked_ms,
+                       unsigned char ret_hash[LEDGER_HASH_SIZE])
+{
+    struct sha256 h;
+
+    sha256_init(&h);
+    sha256_add(&h, prev, LEDGER_HASH_SIZE);
+    sha256_add(&h, content, LEDGER_HASH_SIZE);
+    add_i64(&h, booked_ms);
+    sha256_finish(&h, ret_hash);
+}
+
 void ledger_chain_hash(const struct ledger_transfer *t, const unsigned char prev[LEDGER_HASH_SIZE],
                        unsigned char ret_hash[LEDGER_HASH_SIZE])
 {
     unsigned char content[LEDGER_HASH_SIZE];
-    struct sha256 h;
 
     ledger_content_hash(t, content);
-    sha256_init(&h);
-    sha256_add(&h, prev, LEDGER_HASH_SIZE);
-    sha256_add(&h, content, sizeof(content));
-    add_i64(&h, t->booked_ms);
-    sha256_finish(&h, ret_hash);
+    ledger_chain_step(prev, content, t->booked_ms, ret_hash);
 }
 
 int64_t ledger_available(const struct ledger_account *a)

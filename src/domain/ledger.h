@@ -86,6 +86,11 @@ void ledger_content_hash(const struct ledger_transfer *t, unsigned char ret_hash
 void ledger_chain_hash(const struct ledger_transfer *t, const unsigned char prev[LEDGER_HASH_SIZE],
                        unsigned char ret_hash[LEDGER_HASH_SIZE]);
 
+/* The same of a row of which only the content hash is known. */
+void ledger_chain_step(const unsigned char prev[LEDGER_HASH_SIZE],
+                       const unsigned char content[LEDGER_HASH_SIZE], utime_t booked_ms,
+                       unsigned char ret_hash[LEDGER_HASH_SIZE]);
+
 /* A whole book, for the proof. */
 struct ledger_book {
     const struct ledger_account *accounts; /* sorted by id (strcmp) */

@@ -70,6 +70,9 @@ enum err money_transfer_add(struct store *s, const struct ledger_transfer *t);
 /* Hash of the last row; zeros when there is none. */
 enum err money_transfer_head(struct store *s, unsigned char ret_hash[LEDGER_HASH_SIZE]);
 enum err money_transfer_list(struct store *s, struct transfer_list *ret_l); /* whole journal */
+/* The rows with numbers in [from, to), which are without a hole. */
+enum err money_transfer_page(struct store *s, int64_t from, int64_t to,
+                             struct transfer_list *ret_l);
 /* Remembers the head as that of its day. */
 enum err money_day_save(struct store *s, int64_t day, const unsigned char hash[LEDGER_HASH_SIZE]);
 /* The last day before `before` that has a head; ERR_NOT_FOUND: none. hash in hex. */

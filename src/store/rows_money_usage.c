@@ -73,6 +73,14 @@ enum err money_transfer_list(struct store *s, struct transfer_list *ret_l)
                             ret_l);
 }
 
+enum err money_transfer_page(struct store *s, int64_t from, int64_t to, struct transfer_list *ret_l)
+{
+    return transfer_collect(
+        sql_open(s, "SELECT " TRANSFER_COLS " FROM transfer WHERE seq>=? AND seq<? ORDER BY seq",
+                 "ii", from, to),
+        ret_l);
+}
+
 enum err money_transfer_add(struct store *s, const struct ledger_transfer *t)
 {
     return sql_run(s,

@@ -103,3 +103,202 @@ enum err proof_signature_get(struct store *s, struct id node, const char *boot, 
         *ret_r = r;
     return e;
 }
+
+enum err proof_cut(struct store *s, struct id project, int64_t max_s, int64_t *ret_s)
+{
+    struct sql q = sql_open(
+        s,
+        "SELECT min(?2, coalesce((SELECT min(billed_s) FROM fund_lease WHERE project=?1 AND "
+        "settled=0 AND ready_ms>0), ?2), coalesce((SELECT min(cursor_s) FROM fund_disk "
+        "WHERE project=?1 AND closed=0 AND meter<>?3), ?2))",
+        "tii", project.s, max_s, (int64_t)MONEY_FREE);
+
+    *ret_s = sql_next(&q) ? sql_i64(&q, 0) : max_s;
+    return sql_close(&q);
+}
+
+enum err proof_lease_next(struct store *s, struct id project, const char *after, utime_t from_ms,
+                          utime_t to_ms, struct id *ret_lease)
+{
+    struct sql q = sql_open(s,
+                            "SELECT lease FROM fund_lease f WHERE project=? AND lease>? AND EXISTS("
+                            "SELECT 1 FROM usage_slice u WHERE u.lease=f.lease AND u.t1_ms>? AND "
+                            "u.t0_ms<?) ORDER BY lease LIMIT 1",
+                            "ttii", project.s, after, from_ms, to_ms);
+    enum err e = ERR_NOT_FOUND;
+
+    if (sql_next(&q))
+        e = str_copy(ret_lease->s, sizeof(ret_lease->s), sql_text(&q, 0)) ? ERR_OK : ERR_STORE;
+    TRY(sql_close(&q));
+    return e;
+}
+
+enum err proof_spans(struct store *s, const char *window, int64_t to_s, struct span_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT from_s, to_s, qty_per_s, qty, node, boot, seq FROM usage_span "
+                            "WHERE rating_window=? AND from_s<? ORDER BY from_s, id",
+                            "ti", window, to_s);
+    bool ok = true;
+
+    while (ok && sql_next(&q)) {
+        struct span_row r = {.from_s = sql_i64(&q, 0),
+                             .to_s = MIN(sql_i64(&q, 1), to_s),
+                             .qty_per_s = sql_i64(&q, 2),
+                             .qty = sql_i64(&q, 3),
+                             .seq = sql_i64(&q, 6)};
+        struct span_row *last = ret_l->len > 0 ? &ret_l->at[ret_l->len - 1] : NULL;
+
+        ok = str_copy(r.rating_window, sizeof(r.rating_window), window) &&
+             str_copy(r.node.s, sizeof(r.node.s), sql_text(&q, 4)) &&
+             str_copy(r.boot, sizeof(r.boot), sql_text(&q, 5));
+        r.qty -= (sql_i64(&q, 1) - r.to_s) * r.qty_per_s;
+        if (last && last->to_s == r.from_s && last->qty_per_s == r.qty_per_s) {
+            last->to_s = r.to_s;
+            last->qty += r.qty;
+        } else {
+            *vec_push(ret_l) = r;
+        }
+    }
+    TRY(sql_close(&q));
+    return ok ? ERR_OK : ERR_STORE;
+}
+
+static enum err day_collect(struct sql q, struct ledger_day_list *ret_l)
+{
+    enum err e = ERR_OK;
+
+    while (e == ERR_OK && sql_next(&q)) {
+        struct ledger_day_row *d = vec_push(ret_l);
+
+        d->day = sql_i64(&q, 0);
+        d->seq = sql_i64(&q, 1);
+        e = load_bytes(&q, 2, d->hash, sizeof(d->hash));
+    }
+    TRY(sql_close(&q));
+    return e;
+}
+
+static enum err day_one(struct sql q, struct ledger_day_row *ret_d)
+{
+    struct ledger_day_list l = {0};
+    enum err e = day_collect(q, &l);
+
+    *ret_d = e == ERR_OK && l.len > 0 ? l.at[0] : (struct ledger_day_row){0};
+    vec_fini(&l);
+    return e;
+}
+
+enum err proof_days(struct store *s, int64_t first, int64_t limit, struct ledger_day_list *ret_l)
+{
+    return day_collect(sql_open(s,
+                                "SELECT day, seq, hash FROM ledger_day WHERE day>=? ORDER BY day "
+                                "LIMIT ?",
+                                "ii", first, limit),
+                       ret_l);
+}
+
+enum err proof_day_before(struct store *s, int64_t before, struct ledger_day_row *ret_d)
+{
+    return day_one(sql_open(s,
+                            "SELECT day, seq, hash FROM ledger_day WHERE day<? ORDER BY day DESC "
+                            "LIMIT 1",
+                            "i", before),
+                   ret_d);
+}
+
+enum err proof_day_of_row(struct store *s, int64_t seq, struct ledger_day_row *ret_d)
+{
+    return day_one(
+        sql_open(s, "SELECT day, seq, hash FROM ledger_day WHERE seq>=? ORDER BY seq LIMIT 1", "i",
+                 seq),
+        ret_d);
+}
+
+static enum err number_one(struct sql q, int64_t *ret_v)
+{
+    *ret_v = sql_next(&q) ? sql_i64(&q, 0) : 0;
+    return sql_close(&q);
+}
+
+enum err proof_row_last(struct store *s, int64_t *ret_seq)
+{
+    return number_one(sql_open(s, "SELECT coalesce(max(seq), 0) FROM transfer", ""), ret_seq);
+}
+
+enum err proof_row_of_month(struct store *s, struct id project, int64_t year, int month,
+                            utime_t to_ms, int64_t *ret_seq)
+{
+    return number_one(
+        sql_open(s,
+                 "SELECT max(coalesce((SELECT max(t.seq) FROM rating_window w JOIN transfer t ON "
+                 "t.owner=w.id WHERE w.project=?1 AND w.year=?2 AND w.month=?3), 0), "
+                 "coalesce((SELECT max(seq) FROM ledger_day WHERE (day+1)*86400000<=?4), 0), "
+                 "coalesce((SELECT max(seq) FROM transfer WHERE booked_ms<?4 AND seq>coalesce("
+                 "(SELECT max(seq) FROM ledger_day WHERE (day+1)*86400000<=?4), 0)), 0))",
+                 "tiii", project.s, year, (int64_t)month, to_ms),
+        ret_seq);
+}
+
+enum err proof_balance(struct store *s, const char *account, int64_t seq, int64_t *ret_u)
+{
+    return number_one(
+        sql_open(s,
+                 "SELECT coalesce((SELECT sum(amount) FROM transfer WHERE cr=?1 AND seq<=?2 AND "
+                 "step IN (0, 2)), 0) - coalesce((SELECT sum(amount) FROM transfer WHERE dr=?1 AND "
+                 "seq<=?2 AND step IN (0, 2)), 0)",
+                 "ti", account, seq),
+        ret_u);
+}
+
+enum err proof_posted(struct store *s, const char *window, int64_t seq, int64_t *ret_u)
+{
+    return number_one(
+        sql_open(
+            s,
+            "SELECT coalesce(sum(CASE WHEN cr LIKE 'revenue.%' THEN amount WHEN dr LIKE "
+            "'revenue.%' THEN -amount ELSE 0 END), 0) FROM transfer WHERE owner=? AND seq<=? AND "
+            "step IN (0, 2)",
+            "ti", window, seq),
+        ret_u);
+}
+
+enum err proof_accounts(struct store *s, struct id project, struct account_ids *ret_l)
+{
+    struct sql q =
+        sql_open(s,
+                 "SELECT id FROM account WHERE substr(id, -length(?1)-1)='.'||?1 OR id IN "
+                 "(SELECT 'voucher.'||id FROM fund_grant WHERE project=?1) ORDER BY id",
+                 "t", project.s);
+    bool ok = true;
+
+    while (ok && sql_next(&q))
+        ok = str_copy(*vec_push(ret_l), LEDGER_KEY_SIZE, sql_text(&q, 0));
+    TRY(sql_close(&q));
+    return ok ? ERR_OK : ERR_STORE;
+}
+
+enum err proof_keys_of_lease(struct store *s, struct id lease, utime_t from_ms, utime_t to_ms,
+                             struct node_key_list *ret_l)
+{
+    struct sql q = sql_open(
+        s,
+        "SELECT DISTINCT k.id, k.node, k.key, k.since_ms, k.told_ms, k.active FROM usage_slice u "
+        "JOIN usage_signature g ON g.node=u.node AND g.boot=u.boot AND g.seq=u.seq "
+        "JOIN node_key k ON k.id=g.node_key WHERE u.lease=? AND u.t1_ms>? AND u.t0_ms<? "
+        "ORDER BY k.id",
+        "tii", lease.s, from_ms, to_ms);
+    enum err e = ERR_OK;
+
+    while (e == ERR_OK && sql_next(&q)) {
+        struct node_key *k = vec_push(ret_l);
+
+        k->id = sql_i64(&q, 0);
+        k->since_ms = sql_i64(&q, 3);
+        e = str_copy(k->node.s, sizeof(k->node.s), sql_text(&q, 1))
+                ? load_bytes(&q, 2, k->key, sizeof(k->key))
+                : ERR_STORE;
+    }
+    TRY(sql_close(&q));
+    return e;
+}

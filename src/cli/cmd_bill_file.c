@@ -1,0 +1,171 @@
+/* cmd_bill_file.c: a bill as one file, and the counting of it again at home. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "cli/bill_check.h"
+#include "cli/cli.h"
+
+#define NEXT_SIZE 1200
+
+struct page {
+    FILE *to; /* borrowed */
+    char next[NEXT_SIZE];
+    int64_t lines;
+};
+
+static bool on_line(void *user, const json_t *item, const char *raw)
+{
+    struct page *p = user;
+    const char *next = field_str(item, "next");
+
+    if (*next && json_object_size(item) == 1)
+        return str_copy(p->next, sizeof(p->next), next);
+    p->lines++;
+    return fputs(raw, p->to) != EOF && fputc('\n', p->to) != EOF && !interrupted();
+}
+
+/* All pages; exit code. */
+static int fetch(struct cli *c, struct call *call, FILE *to)
+{
+    AUTO_ANSWER struct answer a = {0};
+    AUTO_STRBUF struct strbuf path;
+    struct page p = {.to = to};
+    bool ok;
+
+    answer_init(&a);
+    strbuf_init(&path, 8192);
+    interrupt_watch();
+    do {
+        strbuf_reset(&path);
+        call_path(c, call, &path);
+        if (*p.next) {
+            strbuf_addf(&path, "%cafter=", strchr(strbuf_str(&path), '?') ? '&' : '?');
+            url_escape(&path, p.next);
+            p.next[0] = '\0';
+        }
+        ok = api_stream(c, strbuf_str(&path), false, on_line, &p, &a);
+        progress_line(c, tr("%ld lines"), p.lines);
+    } while (ok && *p.next && !interrupted());
+    progress_end(c);
+    return interrupted() ? 130 : ok ? 0 : a.exit;
+}
+
+static int fail_system(struct cli *c, const char *call, const char *file)
+{
+    struct refusal why = {0};
+
+    (void)refusef(&why, ERR_SYSTEM, "call", "%s %s", call, file);
+    refusal_set(&why, "why", strerror(errno));
+    return fail(c, &why);
+}
+
+/* Written beside and renamed, so that what is there is whole. */
+int cmd_bill_export(struct cli *c, struct call *call)
+{
+    const char *name = arg_str(call, "output");
+    AUTO_STRBUF struct strbuf part;
+    FILE *to;
+    int e;
+
+    if (!name)
+        return fetch(c, call, stdout);
+    strbuf_init(&part, 4096);
+    strbuf_addf(&part, "%s.part", name);
+    to = fopen(strbuf_str(&part), "wx");
+    if (!to && errno == EEXIST) { /* of a try that was broken off */
+        (void)unlink(strbuf_str(&part));
+        to = fopen(strbuf_str(&part), "wx");
+    }
+    if (!to)
+        return fail_system(c, "open", strbuf_str(&part));
+    e = fetch(c, call, to);
+    bool written = !ferror(to) && fflush(to) == 0 && fsync(fileno(to)) == 0;
+    if (fclose(to) != 0 || !written || e != 0) {
+        if (e == 0)
+            e = fail_system(c, "write", strbuf_str(&part));
+        (void)unlink(strbuf_str(&part));
+        return e;
+    }
+    if (rename(strbuf_str(&part), name) != 0)
+        return fail_system(c, "rename", name);
+    say(c, tr("Written: %s. Count it again at home: suanli bill verify %s"), name, name);
+    return 0;
+}
+
+/* ---- verify */
+
+static enum err check_file(struct bill_check *check, FILE *from, struct refusal *why)
+{
+    char *line = NULL; /* of getline */
+    size_t size = 0;
+    enum err e = ERR_OK;
+
+    for (ssize_t n; e == ERR_OK && (n = getline(&line, &size, from)) > 0;) {
+        bool ended = line[n - 1] == '\n';
+
+        /* a line without its end is not whole; a longer one is not ours */
+        e = bill_check_line(check, line, (size_t)n - (ended ? 1 : 0), why);
+        if (e == ERR_OK && !ended)
+            e = bill_check_line(check, "", 0, why);
+    }
+    free(line);
+    return e == ERR_OK ? bill_check_finish(check, why) : e;
+}
+
+static void print_counts(struct cli *c, const struct bill_check *check)
+{
+    const struct bill_counts *n = bill_check_counts(check);
+    const struct bill_said *s = bill_check_said(check);
+    char rated[MONEY_TEXT_SIZE + 8], until[40], stamp[40];
+
+    money_format_ccy(money_of(n->rated_u, s->ccy), rated, sizeof(rated));
+    if (c->json) {
+        printf("{\"ok\":true,\"month\":\"%s\",\"open\":%s,\"total\":\"%ld\",\"posted\":\"%ld\","
+               "\"currency\":\"%s\",\"lines\":%ld,\"windows\":%ld,\"slices\":%ld,"
+               "\"unsigned_slices\":%ld,\"transfers\":%ld,\"head\":\"%s\",\"key\":\"%s\"}\n",
+               s->month, s->open ? "true" : "false", n->rated_u, n->posted_u, s->ccy.code, n->lines,
+               n->windows, n->slices, n->unsigned_slices, n->transfers, n->head, s->key);
+        return;
+    }
+    printf(tr("OK: %s of %s, %s for %ld windows.\n"), s->month, s->project, rated, n->windows);
+    printf(tr("  %ld lines: %ld slices signed by their nodes, %ld own rows of the journal, %ld of "
+              "others, %ld daily heads\n"),
+           n->lines, n->slices - n->unsigned_slices, n->transfers, n->others, n->days);
+    if (n->unsigned_slices)
+        printf(
+            tr("  %ld slices are not signed: their node showed no key yet, or they were refused\n"),
+            n->unsigned_slices);
+    if (s->open) {
+        time_format(s->cut_s * MS_PER_S, stamp, sizeof(stamp));
+        text_time_exact(stamp, until, sizeof(until));
+        printf(tr("  The month is open: this is what was used before %s.\n"), until);
+    }
+    if (n->head[0])
+        printf(tr("  last published head: %s\n"), n->head);
+    printf(tr("  sealed with key %s (compare both with suanli ledger heads)\n"), s->key);
+}
+
+int cmd_bill_verify(struct cli *c, struct call *call)
+{
+    const char *name = arg_str(call, "file"), *head = arg_str(call, "head");
+    AUTO_BILL_CHECK struct bill_check *check = bill_check_new(head);
+    struct refusal why = {0};
+    FILE *from;
+    enum err e;
+
+    if (!check)
+        return fail_usage(c, tr("--head takes 64 hex digits"));
+    from = str_eq(name, "-") ? stdin : fopen(name, "r");
+    if (!from)
+        return fail_system(c, "open", name);
+    e = check_file(check, from, &why);
+    if (from != stdin)
+        (void)fclose(from);
+    if (e != ERR_OK)
+        return fail(c, &why);
+    print_counts(c, check);
+    return 0;
+}
