@@ -7,6 +7,7 @@
 #define PLACE_LOSSES_MAX 1024 /* patterns of guards that one demand can hurt */
 #define PLACE_LOSS_BITS 2     /* of a pattern a guard: 0 to 3 places */
 #define PLACE_MEMO_BITS 18
+#define PLACE_CPU_STEP 250
 
 struct place_guard { /* large demands alike in cards and in the machines that could hold them */
     int32_t cards;

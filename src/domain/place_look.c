@@ -124,33 +124,49 @@ static void stream_build(struct place_look *l, const struct place_mix *m, size_t
     }
 }
 
-/* Takes the offer's cards, the tightest that suffice; false when they are not there. */
-static bool take(struct look_state *s, const struct look_offer *o)
+static bool model_will_do(const struct look_state *s, const struct look_offer *o, int32_t card)
 {
-    int32_t at[POOL_CARDS_MAX], count = 0, best = -1;
+    return !o->models || o->models >> s->model[card] & 1;
+}
+
+/* Takes the offer's one card, the tightest that suffices; false when there is none. */
+static bool take_one(struct look_state *s, const struct look_offer *o)
+{
+    int32_t best = -1;
+    int16_t least = INT16_MAX;
 
     for (int32_t i = 0; i < s->cards; i++) {
-        if (s->free[i] < o->milli || (o->models && !(o->models >> s->model[i] & 1)))
-            continue;
-        at[count++] = i;
-        if (best < 0 || s->free[i] < s->free[best])
-            best = i;
+        bool better = s->free[i] >= o->milli && s->free[i] < least && model_will_do(s, o, i);
+
+        best = better ? i : best;
+        least = better ? s->free[i] : least;
+    }
+    if (best < 0)
+        return false;
+    s->free[best] = (int16_t)(least - o->milli);
+    return true;
+}
+
+/* Several cards; which of them is all one, they are whole as good as always. */
+static bool take_more(struct look_state *s, const struct look_offer *o)
+{
+    int32_t at[POOL_CARDS_MAX], count = 0;
+
+    for (int32_t i = 0; i < s->cards; i++) {
+        at[count] = i;
+        count += s->free[i] >= o->milli && model_will_do(s, o, i);
     }
     if (count < o->cards)
         return false;
-    if (o->cards == 1) {
-        s->free[best] = (int16_t)(s->free[best] - o->milli);
-        return true;
-    }
-    for (int32_t i = 0; i < o->cards; i++) /* several cards are whole ones, as good as always */
+    for (int32_t i = 0; i < o->cards; i++)
         s->free[at[i]] = (int16_t)(s->free[at[i]] - o->milli);
     return true;
 }
 
-static size_t step_of(const struct place_look *l, const struct look_state *s)
+/* The largest card size asked for that the node could still give. */
+static size_t step_of(const struct place_look *l, const struct look_state *s, size_t b)
 {
     int16_t most = 0;
-    size_t b = l->steps - 1;
 
     for (int32_t i = 0; i < s->cards; i++)
         most = s->free[i] > most ? s->free[i] : most;
@@ -160,20 +176,18 @@ static size_t step_of(const struct place_look *l, const struct look_state *s)
 }
 
 /* What one stream leaves idle; adds the cores that its seats took. */
-static int64_t roll(const struct place_look *l, const struct look_state *start, size_t k,
-                    double *seat_cpu)
+static int64_t roll(const struct place_look *l, const struct look_state *start, size_t first,
+                    int64_t idle, size_t k, double *seat_cpu)
 {
-    struct look_state s = {.cpu_milli = start->cpu_milli, .cards = start->cards};
+    struct look_state s;
     const struct look_offer *offer = l->offer[k];
     float seats = l->seats[start->type];
-    int64_t idle = 0;
-    size_t b;
+    size_t b = first;
 
+    s.cpu_milli = start->cpu_milli;
+    s.cards = start->cards;
     memcpy(s.free, start->free, (size_t)s.cards * sizeof(s.free[0]));
     memcpy(s.model, start->model, (size_t)s.cards * sizeof(s.model[0]));
-    for (int32_t i = 0; i < s.cards; i++)
-        idle += s.free[i];
-    b = step_of(l, &s);
     for (size_t i = l->next[k][b][0]; i < LOOK_LENGTH && idle >= IDLE_MIN;
          i = l->next[k][b][i + 1]) {
         const struct look_offer *o = &offer[i];
@@ -185,10 +199,10 @@ static int64_t roll(const struct place_look *l, const struct look_state *start, 
                 s.cpu_milli -= o->cpu_milli;
                 *seat_cpu += o->cpu_milli;
             }
-        } else if (take(&s, o)) {
+        } else if (o->cards == 1 ? take_one(&s, o) : take_more(&s, o)) {
             s.cpu_milli -= o->cpu_milli;
             idle -= (int64_t)o->cards * o->milli;
-            b = step_of(l, &s);
+            b = step_of(l, &s, b);
         }
     }
     return idle;
@@ -196,11 +210,14 @@ static int64_t roll(const struct place_look *l, const struct look_state *start, 
 
 static double rolls(const struct place_look *l, const struct look_state *s, double *ret_seat_cpu)
 {
+    size_t first = step_of(l, s, l->steps - 1);
+    int64_t idle = 0, now = 0;
     double seat_cpu = 0;
-    int64_t idle = 0;
 
+    for (int32_t i = 0; i < s->cards; i++)
+        now += s->free[i];
     for (size_t k = 0; k < LOOK_STREAMS; k++)
-        idle += roll(l, s, k, &seat_cpu);
+        idle += roll(l, s, first, now, k, &seat_cpu);
     *ret_seat_cpu = seat_cpu / LOOK_STREAMS;
     return (double)idle / LOOK_STREAMS;
 }

@@ -21,9 +21,15 @@ static uint64_t card_hash(const struct pool_card *c, int32_t free_milli)
     return scatter((uint64_t)c->model << 16 | (uint64_t)(free_milli + 1));
 }
 
-static uint64_t cpu_hash(int64_t cpu_milli)
+/* Cores count in steps: states that differ by less are worth the same. */
+static int32_t cpu_step(int32_t cpu_milli)
 {
-    return scatter((uint64_t)cpu_milli | 1ULL << 40);
+    return cpu_milli - cpu_milli % PLACE_CPU_STEP;
+}
+
+static uint64_t cpu_hash(int32_t cpu_milli)
+{
+    return scatter((uint64_t)cpu_step(cpu_milli) | (uint64_t)1 << 40);
 }
 
 struct after { /* a node as it would be */
@@ -37,7 +43,7 @@ static double idle_of(struct placer *pl, uint32_t node, const struct after *a)
 {
     struct place_memo *m = &pl->memo[(a->hash & ((1ULL << PLACE_MEMO_BITS) - 1)) * 2];
     const struct pool_node *n = &pl->pool->node[node];
-    struct look_state s = {.cpu_milli = a->cpu_milli, .type = pl->spot[node].type};
+    struct look_state s = {.cpu_milli = cpu_step(a->cpu_milli), .type = pl->spot[node].type};
 
     if (m[0].key == a->hash)
         return (double)m[0].idle;
@@ -61,7 +67,7 @@ void place_spot_set(struct placer *pl, uint32_t node)
     struct after a = {.cpu_milli = n->cpu_free_milli};
     int64_t whole = 0;
 
-    a.hash = cpu_hash(n->cpu_free_milli) + scatter(1ULL << 50 | s->type);
+    a.hash = cpu_hash(n->cpu_free_milli) + scatter((uint64_t)1 << 50 | s->type);
     s->most_free = 0;
     for (int32_t i = 0; i < n->card_count; i++) {
         const struct pool_card *c = &n->card[i];
