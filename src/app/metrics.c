@@ -1,5 +1,7 @@
 #include "app/metrics.h"
 
+#include "domain/place.h"
+
 static void head(struct strbuf *out, const char *name, const char *type, const char *help)
 {
     strbuf_addf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
@@ -86,6 +88,37 @@ static void gpus(struct strbuf *out, const struct node_list *nodes, const char *
         }
 }
 
+static bool node_has_model(const struct node *n, const char *model)
+{
+    for (int k = 0; k < n->gpu_count; k++)
+        if (str_eq(n->gpus[k].model, model))
+            return true;
+    return false;
+}
+
+/* One line a model: in which order they stand is that of the nodes. */
+static void scarcity(struct strbuf *out, const struct node_list *nodes)
+{
+    head(out, "suanli_model_scarcity", "gauge",
+         "Share of the rented cards that a model is, by its share of all cards; above 1 it is in "
+         "more demand than the rest.");
+    for (size_t i = 0; i < nodes->len; i++)
+        for (int k = 0; k < nodes->at[i].gpu_count; k++) {
+            const char *model = nodes->at[i].gpus[k].model;
+            bool told = false;
+
+            for (int j = 0; j < k && !told; j++)
+                told = str_eq(nodes->at[i].gpus[j].model, model);
+            for (size_t j = 0; j < i && !told; j++)
+                told = node_has_model(&nodes->at[j], model);
+            if (told)
+                continue;
+            strbuf_add(out, "suanli_model_scarcity{");
+            label(out, "modelName", model);
+            strbuf_addf(out, "} %.3f\n", place_scarcity(nodes->at, nodes->len, model));
+        }
+}
+
 static enum err nodes_write(struct store *store, utime_t now, struct strbuf *out)
 {
     static const char *const states[] = {"new", "ready", "draining", "silent"};
@@ -110,6 +143,7 @@ static enum err nodes_write(struct store *store, utime_t now, struct strbuf *out
     gpus(out, &nodes, "DCGM_FI_DEV_FB_TOTAL", "Framebuffer memory (in MiB).", value_total);
     gpus(out, &nodes, "suanli_gpu_healthy", "1 when the card is healthy.", value_healthy);
     gpus(out, &nodes, "suanli_gpu_leased", "1 when a lease holds the card.", value_leased);
+    scarcity(out, &nodes);
     vec_fini(&nodes);
     return e;
 }

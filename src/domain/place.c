@@ -1,6 +1,8 @@
 #include "domain/place.h"
 
+#include "base/mem.h"
 #include "domain/node.h"
+#include "domain/place_engine.h"
 
 static const char *const bars[] = {"fits",  "pinned", "model",  "driver", "cuda", "state",
                                    "cards", "cpu",    "memory", "disk",   "ports"};
@@ -140,27 +142,6 @@ static struct place_why candidate(const struct place_ask *ask, const struct plac
     return w;
 }
 
-/* Smaller is better. */
-static int fit_compare(const struct place_ask *ask, const struct place_node *a,
-                       const struct place_node *b)
-{
-    int64_t ca = place_free(a->node, ask->shape.gpu_model);
-    int64_t cb = place_free(b->node, ask->shape.gpu_model);
-    int64_t ra = (int64_t)a->node->cores * 1000 - a->cpu_milli_used;
-    int64_t rb = (int64_t)b->node->cores * 1000 - b->cpu_milli_used;
-
-    /* a seat goes where cards are fewest, so that they stay for those who need them */
-    if (!ask->shape.gpu_count) {
-        ca = a->node->gpu_count;
-        cb = b->node->gpu_count;
-    }
-    if (ca != cb)
-        return ca < cb ? -1 : 1;
-    if (ra != rb)
-        return ra < rb ? -1 : 1;
-    return strcmp(a->node->name, b->node->name);
-}
-
 static bool fits_somewhere(const struct place_ask *ask, const struct place_node *nodes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -217,9 +198,147 @@ static void pick_cards(const struct place_ask *ask, const struct node *n, struct
     CHECK(got == ask->shape.gpu_count);
 }
 
+/* choosing */
+
+/* Numbers for the models of these nodes: the place of the first card of the same model. */
+struct models {
+    const char *name[POOL_MODELS_MAX];
+    size_t count;
+};
+
+static uint8_t model_number(struct models *m, const char *name)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (strcmp(m->name[i], name) == 0)
+            return (uint8_t)i;
+    if (m->count == POOL_MODELS_MAX) /* the rest count as one */
+        return POOL_MODELS_MAX - 1;
+    m->name[m->count] = name;
+    return (uint8_t)m->count++;
+}
+
+static struct pool_node pool_node_of(const struct place_node *p, struct models *m)
+{
+    const struct node *n = p->node;
+    int64_t ports = (int64_t)n->port_max - n->port_min + 1;
+    struct pool_node r = {
+        .key = pool_key(n->id.s),
+        .memory_mib = n->memory_mib,
+        .memory_free_mib = MAX(n->memory_mib - p->memory_mib_used, (int64_t)0),
+        .disk_mib = n->disk_mib,
+        .disk_free_mib = MAX(n->disk_mib - p->disk_mib_used, (int64_t)0),
+        .cpu_milli = n->cores * 1000,
+        .cpu_free_milli = (int32_t)MAX((int64_t)n->cores * 1000 - p->cpu_milli_used, (int64_t)0),
+        .ports = (int32_t)ports,
+        .ports_free = (int32_t)MAX(ports - p->ports_used, (int64_t)0),
+        .plans = UINT8_MAX,
+        .drain = n->state != NODE_READY,
+        .card_count = n->gpu_count};
+
+    for (int32_t i = 0; i < n->gpu_count; i++)
+        r.card[i] = (struct pool_card){.free_milli = n->gpus[i].lease.s[0] ? 0 : POOL_WHOLE,
+                                       .model = model_number(m, n->gpus[i].model),
+                                       .out = !n->gpus[i].healthy};
+    return r;
+}
+
+/* What runs on a node, as demand of its kind: cards by lease, with their part of the machine. */
+static void mix_of(const struct node *n, struct models *m, struct place_mix *mix)
+{
+    for (int32_t i = 0; i < n->gpu_count; i++) {
+        struct pool_demand d = {.milli = POOL_WHOLE};
+        bool first = n->gpus[i].lease.s[0] != 0;
+
+        for (int32_t k = 0; k < n->gpu_count && first; k++) {
+            bool same = strcmp(n->gpus[k].lease.s, n->gpus[i].lease.s) == 0;
+
+            first = !same || k >= i;
+            d.cards += same;
+        }
+        if (!first)
+            continue;
+        place_share(n, d.cards, &d.cpu_milli, &d.memory_mib);
+        d.models = 1ULL << model_number(m, n->gpus[i].model);
+        place_mix_add(mix, &d, 1);
+    }
+}
+
+static struct pool_demand demand_of(const struct shape *s, const struct place_ask *ask,
+                                    struct models *m)
+{
+    struct pool_demand d = {.cards = s->gpu_count,
+                            .milli = s->gpu_count ? POOL_WHOLE : 0,
+                            .cpu_milli = s->cpu_milli,
+                            .memory_mib = s->memory_mib,
+                            .disk_mib = ask->disk_mib,
+                            .ports = ask->ports};
+
+    if (s->gpu_count)
+        d.models = 1ULL << model_number(m, s->gpu_model);
+    return d;
+}
+
+/* Of the nodes that fit (at least two) the one that the engine takes. */
+static int choose(const struct place_ask *ask, const struct place_node *nodes, size_t n,
+                  const bool *fits)
+{
+    struct place_limits limits = {.policy = PLACE_FAST, .scarcity_max = PLACE_SCARCITY_MAX};
+    struct place_mix *mix = mem_alloc(sizeof(*mix));
+    struct models models = {0};
+    struct pool pool;
+    double most = 0;
+    int best = -1;
+
+    pool_init(&pool);
+    for (size_t i = 0; i < n; i++) {
+        struct pool_node one = pool_node_of(&nodes[i], &models);
+
+        (void)pool_add(&pool, &one);
+        mix_of(nodes[i].node, &models, mix);
+    }
+    mix->seen = mix->count; /* learnt: a guess of the usual sizes counts as well */
+    struct placer *pl = placer_new(&pool, &limits, mix);
+    for (size_t i = 0; i < n; i++) {
+        if (!fits[i])
+            continue;
+        struct shape s = shape_on(ask, nodes[i].node);
+        struct pool_demand d = demand_of(&s, ask, &models);
+        double score = placer_score(pl, &d, (uint32_t)i);
+
+        if (best < 0 || score > most || (score == most && pool.node[i].key < pool.node[best].key)) {
+            most = score;
+            best = (int)i;
+        }
+    }
+    placer_free(pl);
+    pool_fini(&pool);
+    mem_free_ptr(&mix);
+    return best;
+}
+
+double place_scarcity(const struct node *nodes, size_t n, const char *model)
+{
+    double cards = 0, rented = 0, all = 0, all_rented = 0;
+
+    for (size_t i = 0; i < n; i++)
+        for (int32_t g = 0; g < nodes[i].gpu_count; g++) {
+            bool is = strcmp(nodes[i].gpus[g].model, model) == 0;
+            bool taken = nodes[i].gpus[g].lease.s[0] != 0;
+
+            all++;
+            cards += is;
+            all_rented += taken;
+            rented += is && taken;
+        }
+    return cards > 0 && all_rented > 0 ? rented / all_rented * all / cards : 0;
+}
+
 void place_decide(const struct place_ask *ask, const struct place_node *nodes, size_t n,
                   struct place_why *ret_why, struct place_result *ret_r)
 {
+    bool *fits = mem_alloc(n + 1);
+    size_t count = 0;
+
     *ret_r = (struct place_result){.best = -1};
     for (size_t i = 0; i < n; i++) {
         struct place_why w = candidate(ask, &nodes[i]);
@@ -227,10 +346,14 @@ void place_decide(const struct place_ask *ask, const struct place_node *nodes, s
         if (ret_why)
             ret_why[i] = w;
         ret_r->ever |= w.ever;
-        if (w.bar == PLACE_FITS &&
-            (ret_r->best < 0 || fit_compare(ask, &nodes[i], &nodes[ret_r->best]) < 0))
+        fits[i] = w.bar == PLACE_FITS;
+        count += fits[i];
+        if (fits[i])
             ret_r->best = (int)i;
     }
+    if (count > 1)
+        ret_r->best = choose(ask, nodes, n, fits);
+    mem_free_ptr(&fits);
     if (ret_r->best >= 0) {
         ret_r->shape = shape_on(ask, nodes[ret_r->best].node);
         pick_cards(ask, nodes[ret_r->best].node, ret_r);

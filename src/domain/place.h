@@ -1,7 +1,9 @@
 /* place.h: which node takes a shape, or why none does. Pure.
  *
  * Whole cards and whole shares of a machine. A node fits when every constraint holds; among those
- * that fit the best fit wins: fewest cards left over, then fewest cores, then the smaller name.
+ * that fit the placement engine chooses (place_engine.h, the fast policy): where the least of the
+ * cards is spoilt for the demand that is expected, which is what runs now and a little of every
+ * usual size. Equal nodes go by a hash of their id.
  * When none fits, each candidate says its first unmet constraint in the order of the enum, and the
  * nearest change that would fit is found: fewer cards of the same model, else another model with as
  * many cards, else a smaller seat. */
@@ -57,6 +59,9 @@ struct place_result {
 /* ret_why: n entries, or NULL. */
 void place_decide(const struct place_ask *ask, const struct place_node *nodes, size_t n,
                   struct place_why *ret_why, struct place_result *ret_r);
+/* How much more a model is in demand than there are cards of it: (its share of the cards that are
+ * rented) / (its share of all cards); 1 is even. 0 when nothing is rented. */
+double place_scarcity(const struct node *nodes, size_t n, const char *model);
 /* What one more instance could get there now: cards of a model free and healthy. */
 int32_t place_free(const struct node *n, const char *model);
 const char *place_bar_name(enum place_bar b); /* "cards" */

@@ -134,6 +134,11 @@ static void arrays_make(struct placer *pl)
     pl->stamp = mem_alloc((pl->nodes + 1) * sizeof(*pl->stamp));
     pl->block_stamp = mem_alloc((pl->blocks + 1) * sizeof(*pl->block_stamp));
     pl->now = 0;
+    for (pl->memo_pairs = 256;
+         pl->memo_pairs < PLACE_MEMO_MOST && pl->memo_pairs < pl->nodes * PLACE_MEMO_NODE;)
+        pl->memo_pairs *= 2;
+    mem_free_ptr(&pl->memo);
+    pl->memo = mem_alloc(pl->memo_pairs * 2 * sizeof(*pl->memo));
     size_t each = sizeof(struct place_cache) + pl->nodes * (sizeof(float) + sizeof(uint16_t));
     pl->caches_max = MIN(MAX(PLACE_CACHE_BYTES / each, (size_t)8), (size_t)PLACE_CACHES_MAX);
 }
@@ -155,7 +160,7 @@ void placer_refit(struct placer *pl)
     place_look_build(&pl->look, &pl->ranked);
     scarcity_build(pl);
     place_guards_build(&pl->guards, &pl->ranked, pl->look.type, pl->look.types);
-    memset(pl->memo, 0, (2ULL << PLACE_MEMO_BITS) * sizeof(*pl->memo));
+    memset(pl->memo, 0, pl->memo_pairs * 2 * sizeof(*pl->memo));
     for (uint32_t i = 0; i < pl->nodes; i++) {
         place_spot_set(pl, i);
         places_count(pl, i, 1);
@@ -175,7 +180,6 @@ struct placer *placer_new(struct pool *pool, const struct place_limits *limits,
     pl->refit_at = REFIT_FIRST;
     if (mix)
         pl->mix = *mix;
-    pl->memo = mem_alloc((2ULL << PLACE_MEMO_BITS) * sizeof(*pl->memo));
     placer_refit(pl);
     return pl;
 }

@@ -3,10 +3,11 @@
 
 #include "domain/place_engine.h"
 
-#define PLACE_BLOCK 64        /* nodes whose best is kept together */
-#define PLACE_LOSSES_MAX 1024 /* patterns of guards that one demand can hurt */
-#define PLACE_LOSS_BITS 2     /* of a pattern a guard: 0 to 3 places */
-#define PLACE_MEMO_BITS 18
+#define PLACE_BLOCK 64                    /* nodes whose best is kept together */
+#define PLACE_LOSSES_MAX 1024             /* patterns of guards that one demand can hurt */
+#define PLACE_LOSS_BITS 2                 /* of a pattern a guard: 0 to 3 places */
+#define PLACE_MEMO_MOST ((size_t)1 << 18) /* pairs of states whose worth is kept */
+#define PLACE_MEMO_NODE 64                /* of them a node, while there is room */
 #define PLACE_CPU_STEP 250
 
 struct place_guard { /* large demands alike in cards and in the machines that could hold them */
@@ -73,7 +74,8 @@ struct placer {
     unsigned stale;                              /* changes since the guards were weighed */
     struct place_cache *cache[PLACE_CACHES_MAX]; /* owned */
     size_t caches, caches_max;
-    struct place_memo *memo; /* owned */
+    struct place_memo *memo; /* owned: memo_pairs times two */
+    size_t memo_pairs;       /* a power of two */
 };
 
 void place_guards_build(struct place_guards *g, const struct place_mix *m,

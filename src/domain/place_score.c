@@ -41,7 +41,7 @@ struct after { /* a node as it would be */
 
 static double idle_of(struct placer *pl, uint32_t node, const struct after *a)
 {
-    struct place_memo *m = &pl->memo[(a->hash & ((1ULL << PLACE_MEMO_BITS) - 1)) * 2];
+    struct place_memo *m = &pl->memo[(a->hash & (pl->memo_pairs - 1)) * 2];
     const struct pool_node *n = &pl->pool->node[node];
     struct look_state s = {.cpu_milli = cpu_step(a->cpu_milli), .type = pl->spot[node].type};
 
