@@ -418,6 +418,8 @@ static void hold(struct queue *q, const struct queue_class *c, struct queue_plan
     r->id = class_first(c)->id;
     r->start_s = q->picked.at[c->nodes - 1].at;
     r->nodes = c->nodes;
+    r->cards = c->cards;
+    r->project = c->project;
     r->first_node = q->picked.at[0].node;
     for (int32_t i = 0; i < c->nodes; i++) {
         struct queue_node *n = &q->nodes.at[q->picked.at[i].node];
@@ -430,17 +432,15 @@ static void hold(struct queue *q, const struct queue_class *c, struct queue_plan
     }
 }
 
-/* A project over its share waits longer: by how much it is over, in units of the longest patience.
- */
-static int64_t set_back(const struct queue *q, int32_t project)
+/* What would borrow waits behind what is within its project's share. The same for each, so that
+ * giving back changes nobody's place: who gave back would else take the cards again. */
+static int64_t set_back(const struct queue *q, const struct queue_class *c)
 {
-    const struct queue_project *p = &q->projects.at[project];
+    double used = (double)q->projects.at[c->project].used + (double)c->nodes * c->cards;
 
-    if (q->share_sum == 0)
+    if (q->share_sum == 0 || used <= queue_share_cards(q, c->project))
         return 0;
-    double due = (double)q->cards * (double)p->share / (double)q->share_sum;
-    double over = ((double)p->used - due) / (double)q->cards;
-    return over > 0 ? (int64_t)(over * 2 * (double)q->rules.patience_max_s) : 0;
+    return q->rules.patience_max_s + q->rules.whole_lead_s;
 }
 
 static bool class_before(const struct queue_class *a, const struct queue_class *b)
@@ -484,7 +484,7 @@ static void due_set(const struct queue *q, struct queue_class *c)
     double s = MIN((double)c->run_s * q->rules.patience_per_run, q->cap_s);
     if (!c->whole)
         s += MIN((double)q->rules.whole_lead_s, q->cap_s);
-    c->due += ((int64_t)s >> (2 * c->priority)) + set_back(q, c->project);
+    c->due += ((int64_t)s >> (2 * c->priority)) + set_back(q, c);
 }
 
 /* What waits for its project's own limit, or for nodes, keeps its place under the limit: else small
@@ -568,4 +568,5 @@ void queue_decide(struct queue *q, int64_t now_s, struct queue_plan *plan)
         }
         sift(q->classes.at, n, 0);
     }
+    queue_share_give(q, plan);
 }

@@ -9,12 +9,18 @@
  * lead before others of their age, since whole nodes are rare. The earlier due date goes first, so
  * short work passes long work, and nobody is passed for ever: what arrives patience_max_s plus the
  * lead later comes later.
- * Each priority step divides the patience by four. A project over its share of the pool is set back
- * in proportion; while nobody else waits it may borrow everything.
+ * Each priority step divides the patience by four. A project may borrow what others leave: a demand
+ * that would take its project above its share waits behind those that stay within theirs, unless it
+ * is older by the longest patience and lead.
  *
  * Who is due but does not fit gets a reservation: the nodes where it fits first, by the estimates,
  * and the moment. Those behind may use these nodes until then, and all other nodes at any time
  * (backfill). With QUEUE_ARRIVAL and one reservation this is the textbook FIFO + EASY.
+ *
+ * Borrowing ends: with min_run_s set, when the first in line asks for one node, would stay within
+ * its project's share and does not fit, leases of projects above their share that ran at least so
+ * long are asked back: those of one node, the least work first, and never so many that their own
+ * project falls below its share.
  *
  * All functions: single thread, no ownership of arguments taken, deterministic; the order in which
  * nodes, demands or projects were added changes nothing (ties go by the nodes' keys and the
@@ -62,13 +68,16 @@ struct queue_run {
 struct queue_reservation {
     uint64_t id;
     int64_t start_s;
-    int32_t nodes, first_node; /* how many, and one of them */
+    int32_t project, nodes, cards;
+    int32_t first_node; /* one of them */
 };
 
 struct queue_plan {
     VEC(int32_t) start; /* slots of struct queue.run */
     VEC(struct queue_reservation) reservation;
-    VEC(int32_t) give_back; /* slots to be ended so that others get their share */
+    VEC(int32_t)
+    give_back; /* slots to be ended, and to wait anew, so that the first in line gets
+                * its share; told again until it is done */
 };
 void queue_plan_fini(struct queue_plan *p);
 

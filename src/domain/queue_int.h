@@ -16,6 +16,11 @@ struct queue_class {
     int64_t due;
 };
 
+/* Cards that are a project's own by its share. */
+double queue_share_cards(const struct queue *q, int32_t project);
+/* Fills plan->give_back for the first in line, if its project is below its share. */
+void queue_share_give(struct queue *q, struct queue_plan *plan);
+
 /* vec_fini without the C library: the domain frees through base. */
 #define list_fini(v)                                                                               \
     do {                                                                                           \

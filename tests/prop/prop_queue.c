@@ -340,6 +340,72 @@ static bool law_foretold(struct tape *t)
     return held;
 }
 
+/* What is asked back was borrowed, ran long enough, leaves its project its share, and lets the
+ * first in line start at once. */
+static bool given_back(struct tape *t, struct world *w)
+{
+    size_t in_order[NODES_MAX] = {0, 1, 2, 3};
+    struct queue_rules rules;
+    int64_t shares[3] = {0}, used[3] = {0};
+    int32_t limits[3] = {0};
+    bool gave[3] = {false};
+
+    any_world(t, w, &rules, shares, limits);
+    rules = queue_rules_ours;
+    rules.min_run_s = tape_range(t, 1, 3000);
+    memset(limits, 0, sizeof(limits));
+    world_make(w, &rules, shares, limits, in_order);
+    for (int n = (int)tape_range(t, 1, DEMANDS_MAX); n > 0; n--) {
+        any_demand(t, w);
+        if (!enter(w, w->demands - 1))
+            w->left_s[w->demands - 1] = 0;
+        if (!decide(t, w))
+            return false;
+        if (w->plan.give_back.len)
+            break;
+        w->now_s += tape_size(t, 2000);
+    }
+    if (!w->plan.give_back.len)
+        return true;
+    int first = (int)w->plan.reservation.at[0].id - 1;
+    for (int32_t p = 0; p < w->projects; p++)
+        used[p] = w->q.projects.at[p].used;
+    int32_t back = 0;
+    VEC_FOREACH (slot, &w->plan.give_back)
+        back += w->q.run.at[*slot].demand.cards;
+    VEC_FOREACH (slot, &w->plan.give_back) { /* none of them could stay */
+        const struct queue_run *r = &w->q.run.at[*slot];
+        const struct queue_node *n = &w->q.nodes.at[r->node[0]];
+        TAPE_MUST(t, n->cards - n->busy + back - r->demand.cards < w->demand[first].cards);
+    }
+    for (size_t i = 0; i < w->plan.give_back.len; i++) {
+        int32_t slot = w->plan.give_back.at[i];
+        const struct queue_run *r = &w->q.run.at[slot];
+        TAPE_MUST(t, w->now_s - r->started_s >= rules.min_run_s);
+        used[r->demand.project] -= r->demand.cards;
+        gave[r->demand.project] = true;
+        w->left_s[r->demand.id - 1] = w->now_s;
+        if (!count(t, w, r, -1))
+            return false;
+        queue_end(&w->q, slot, w->now_s);
+    }
+    for (int32_t p = 0; p < w->projects; p++)
+        TAPE_MUST(t, !gave[p] || used[p] * w->q.share_sum >= w->q.cards * shares[p]);
+    if (!decide(t, w))
+        return false;
+    TAPE_MUST(t, w->started_s[first] == w->now_s);
+    return true;
+}
+
+static bool law_given_back(struct tape *t)
+{
+    struct world w = {0};
+    bool held = given_back(t, &w);
+
+    world_fini(&w);
+    return held;
+}
+
 int main(int argc, char **argv)
 {
     static const struct tape_test tests[] = {
@@ -347,6 +413,7 @@ int main(int argc, char **argv)
         {"with departures every waiting demand is served in the end", law_all_served, 0},
         {"the order of nodes and demands changes nothing", law_order_free, 0},
         {"starts come when they were estimated, reservations are kept", law_foretold, 0},
+        {"what is asked back was borrowed, and lets the first in line start", law_given_back, 0},
     };
 
     return tape_main(tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
