@@ -160,11 +160,21 @@ enum err close_note_late(const struct books *b, const struct window_row *w, int6
 enum err close_subject_name(struct store *s, struct id subject, char ret_name[NAME_SIZE])
 {
     struct instance *i = mem_alloc(sizeof(*i));
+    struct project p = {0};
     struct disk d = {0};
+    struct lease l;
     enum err e;
 
     ret_name[0] = '\0';
-    if (str_starts(subject.s, "dsk_")) {
+    if (str_starts(subject.s, "lea_")) { /* a run at the spot price */
+        e = store_lease_get(s, subject, &l);
+        if (e == ERR_OK)
+            e = store_instance_get_any(s, l.instance, i);
+        (void)str_copy(ret_name, NAME_SIZE, i->name);
+    } else if (str_starts(subject.s, "prj_")) { /* traffic in tiers */
+        e = store_project_get(s, subject, &p);
+        (void)str_copy(ret_name, NAME_SIZE, p.name);
+    } else if (str_starts(subject.s, "dsk_")) {
         e = store_disk_get_any(s, subject, &d);
         (void)str_copy(ret_name, NAME_SIZE, d.name);
     } else {

@@ -65,6 +65,8 @@ struct funds_ask {
     struct shape shape;                   /* system_disk_mib included */
     int64_t data_mib[INSTANCE_DISKS_MAX]; /* data disks that will be attached */
     int32_t data_count;
+    bool spot;            /* cards at the spot price */
+    int64_t bid_u;        /* per card-hour; of a new spot rental */
     int64_t for_s;        /* whole time asked for; 0: no end (lines are for one hour then) */
     int64_t egress_bytes; /* expected, for the estimate */
 };
@@ -89,6 +91,7 @@ struct funds_quote {
     int64_t hour_u;         /* everything that runs, per hour */
     int64_t hour_unit_u;    /* one card (or core) per hour */
     int64_t hour_stopped_u; /* what goes on costing when stopped, per hour */
+    int64_t bid_u;          /* at the spot price: what a card-hour costs at most; else 0 */
     int64_t hold_u;         /* one term */
     int64_t need_u;         /* start gate */
     int64_t available_u;
@@ -140,6 +143,7 @@ struct funds_lease {
     struct funds_spender spender;
     int64_t epoch;
     struct shape shape; /* as it runs: gpu_count 0 without cards */
+    bool spot;          /* its instance has a bid (spot_bid_set) */
     utime_t ends_at;    /* UTIME_NEVER: no end */
     bool simulated;
     struct funds_disk disks[FUNDS_DISKS_MAX]; /* system disk and data disks */

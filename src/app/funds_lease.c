@@ -6,6 +6,7 @@
  * is posted when the hold is replaced; the second is what term_grant plans. Prices known at
  * planning are in the plan; a version set later can only be cheaper before its notice is over. */
 #include "app/fund_source.h"
+#include "app/funds_spot.h"
 
 #include <stdlib.h>
 
@@ -290,6 +291,8 @@ enum err funds_lease_open(struct store *s, utime_t now, int64_t term_s, const st
     row.meter = l->shape.gpu_count > 0 ? METER_GPU : METER_CPU;
     row.qty_per_s = l->shape.gpu_count > 0 ? l->shape.gpu_count : (l->shape.cpu_milli + 999) / 1000;
     funds_sku(row.meter, l->shape.gpu_model, row.sku);
+    if (l->spot && row.meter == METER_GPU)
+        spot_sku(row.sku);
     TRY(money_lease_save(s, &row));
     TRY(lease_scopes_save(s, l));
     for (int32_t i = 0; i < l->disk_count; i++)

@@ -7,6 +7,7 @@
  * signed with Ed25519 by the key in meta "quote.key" (hex of its seed). */
 #include "app/fund_source.h"
 #include "app/funds_plan.h"
+#include "app/funds_spot.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -88,16 +89,54 @@ static enum err line_add(const struct books *b, struct funds_quote *q, enum mete
     return micro_add(q->total_u, l->amount_u, &q->total_u);
 }
 
+/* What a card-hour may cost at most: as it was bid, or as it is asked now. */
+static enum err spot_bid_of(const struct books *b, const struct funds_ask *ask, int64_t *ret_u,
+                            struct refusal *why)
+{
+    struct price_version bid;
+    enum err e = spot_bid(b, ask->instance, &bid);
+
+    *ret_u = e == ERR_OK ? bid.rate.tiers[0].p : ask->bid_u;
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    return spot_bid_check(b, ask->shape.gpu_model, ret_u, why);
+}
+
+/* Cards at the spot price are held at their most (plan_spot), not at the tick of now. */
+static enum err spot_hold(const struct funds_quote *q, int64_t cards, int64_t seconds,
+                          int64_t *io_u)
+{
+    int64_t second, most;
+
+    TRY(spot_second_max((struct price_rate){q->bid_u, 3600}, cards, &second));
+    if (__builtin_mul_overflow(second, seconds, &most))
+        return ERR_MONEY_RANGE;
+    for (size_t i = 0; i < q->line_count; i++)
+        if (q->lines[i].meter == METER_GPU) {
+            int64_t at_tick;
+
+            TRY(rate_total(&q->lines[i].rate, cards * seconds, &at_tick));
+            TRY(micro_add(*io_u, most - at_tick, io_u));
+        }
+    return ERR_OK;
+}
+
 /* The cards, part by part where plans of the instance cover them. */
 static enum err add_cards(const struct books *b, const struct funds_ask *ask, int64_t whole_s,
                           struct funds_quote *q, struct refusal *why)
 {
-    struct rating r = {
-        .instance = ask->instance, .meter = METER_GPU, .qty_per_s = ask->shape.gpu_count};
+    struct rating r = {.instance = ask->instance,
+                       .meter = METER_GPU,
+                       .started_s = b->now_s,
+                       .qty_per_s = ask->shape.gpu_count};
     struct cover c[COVERS_MAX];
     size_t n;
 
     funds_sku(METER_GPU, ask->shape.gpu_model, r.sku);
+    if (ask->spot) {
+        TRY(spot_bid_of(b, ask, &q->bid_u, why));
+        spot_sku(r.sku);
+    }
     TRY(cover_split(b, &r, b->now_s, b->now_s + whole_s, c, &n));
     if (n > FUNDS_COVERS_MAX)
         return refusef(why, ERR_TOO_LARGE, "what", "%s", "the time");
@@ -112,7 +151,7 @@ static enum err add_cards(const struct books *b, const struct funds_ask *ask, in
                                  .to_s = i + 1 < n ? c[i].to_s - b->now_s : INT64_MAX};
         memcpy(l->sku, r.sku, sizeof(l->sku));
         if (!c[i].price.s[0])
-            TRY(rate_now(b, l->sku, &l->price, &l->rate, why));
+            TRY(rating_price(b, &r, c[i].from_s, &l->price, &l->rate, why));
         TRY(line_price(l, whole_s));
         TRY(micro_add(q->total_u, l->amount_u, &q->total_u));
     }
@@ -224,7 +263,10 @@ enum err funds_quote(struct store *s, utime_t now, int64_t term_s, const struct 
         TRY(term_cost(&w[i], 1, 3600, &u));
         TRY(micro_add(q.hour_u, u, &q.hour_u));
     }
-    TRY(term_cost(w, n, ask->for_s > 0 ? MIN(term_s, ask->for_s) : term_s, &q.hold_u));
+    term_s = ask->for_s > 0 ? MIN(term_s, ask->for_s) : term_s;
+    TRY(term_cost(w, n, term_s, &q.hold_u));
+    if (ask->spot && ask->shape.gpu_count > 0)
+        TRY(spot_hold(&q, ask->shape.gpu_count, term_s, &q.hold_u));
     TRY(quote_available(&b, &q, ask->for_s, &q.available_u));
     e = term_gate(w, n, ask->for_s, money_of(q.available_u, q.ccy), &q.need_u, &short_of);
     if (e != ERR_OK && e != ERR_BALANCE)

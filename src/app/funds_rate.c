@@ -7,6 +7,7 @@
 #include "app/close.h"
 #include "app/fund_source.h"
 #include "app/funds_plan.h"
+#include "app/funds_spot.h"
 
 #include <stdlib.h>
 
@@ -191,6 +192,20 @@ static enum err split(const struct books *b, const struct prices *p, const struc
     return price_split_months(&b->zone, ret_parts, max, ret_n);
 }
 
+/* The version of the book that binds, or what the renter bid at most. */
+static enum err paying(const struct books *b, const struct rating *r, const struct price_version *v,
+                       struct price_version *ret_v)
+{
+    struct price_version bid;
+
+    *ret_v = *v;
+    if (!spot_is(r->sku))
+        return ERR_OK;
+    TRY(spot_bid(b, r->instance, &bid));
+    *ret_v = *spot_pays(v, &bid);
+    return ERR_OK;
+}
+
 #define PARTS_MAX 64
 /* By the price book. */
 static enum err rate_priced(const struct books *b, const struct rating *r, int64_t from_s,
@@ -202,8 +217,12 @@ static enum err rate_priced(const struct books *b, const struct rating *r, int64
 
     TRY(prices_load(b->store, b->ccy, r->sku, &p, why));
     TRY(split(b, &p, r, from_s, to_s, parts, PARTS_MAX, &n, why));
-    for (size_t i = 0; i < n; i++)
-        TRY(rate_days(b, r, &p.v[parts[i].version], parts[i].from_s, parts[i].to_s, why));
+    for (size_t i = 0; i < n; i++) {
+        struct price_version pays;
+
+        TRY(paying(b, r, &p.v[parts[i].version], &pays));
+        TRY(rate_days(b, r, &pays, parts[i].from_s, parts[i].to_s, why));
+    }
     return ERR_OK;
 }
 
@@ -271,8 +290,14 @@ enum err rating_price(const struct books *b, const struct rating *r, int64_t at_
     }
     TRY(prices_load(b->store, b->ccy, r->sku, &p, why));
     TRY(split(b, &p, r, at_s, at_s + 1, &part, 1, &n, why));
-    *ret_id = p.v[part.version].id;
-    *ret_r = p.v[part.version].rate;
+    struct price_version pays;
+
+    if (r->instance.s[0])
+        TRY(paying(b, r, &p.v[part.version], &pays));
+    else
+        pays = p.v[part.version];
+    *ret_id = pays.id;
+    *ret_r = pays.rate;
     return ERR_OK;
 }
 
@@ -325,6 +350,29 @@ static enum err plan_priced(const struct books *b, struct term_plan *p, const st
     return ERR_OK;
 }
 
+/* A run at the spot price may meet any tick: each second at its most. */
+static enum err plan_spot(const struct books *b, struct term_plan *p, const struct rating *r,
+                          int64_t from_s, int64_t to_s, struct refusal *why)
+{
+    struct price_version bid;
+    int64_t u;
+
+    if (p->n == PLAN_MAX)
+        return refusef(why, ERR_TOO_LARGE, "what", "%s", "the term");
+    TRY(spot_bid(b, r->instance, &bid));
+    TRY(spot_second_max((struct price_rate){bid.rate.tiers[0].p, bid.rate.d}, r->qty_per_s, &u));
+    TRY(rate_flat((struct price_rate){u, 1}, &p->rates[p->n]));
+    p->meter[p->n] = r->meter;
+    memcpy(p->sku[r->meter], r->sku, sizeof(r->sku));
+    p->window[p->n][0] = '\0';
+    p->w[p->n] = (struct term_window){.rate = &p->rates[p->n],
+                                      .qty_per_s = 1,
+                                      .from_s = from_s - p->start_s,
+                                      .to_s = to_s - p->start_s};
+    p->n++;
+    return ERR_OK;
+}
+
 enum err plan_add(const struct books *b, struct term_plan *p, const struct rating *r,
                   int64_t from_s, int64_t to_s, struct refusal *why)
 {
@@ -337,7 +385,8 @@ enum err plan_add(const struct books *b, struct term_plan *p, const struct ratin
     TRY(cover_split(b, r, from_s, to_s, c, &n));
     for (size_t i = 0; i < n; i++)
         if (!c[i].price.s[0]) /* what is covered costs 0 and needs no hold */
-            TRY(plan_priced(b, p, r, c[i].from_s, c[i].to_s, why));
+            TRY(spot_is(r->sku) ? plan_spot(b, p, r, c[i].from_s, c[i].to_s, why)
+                                : plan_priced(b, p, r, c[i].from_s, c[i].to_s, why));
     return ERR_OK;
 }
 
@@ -353,6 +402,8 @@ void rating_of_lease(const struct fund_lease *l, struct rating *ret_r)
                              .simulated = l->simulated,
                              .node = l->node};
     (void)str_copy(ret_r->sku, sizeof(ret_r->sku), l->sku);
+    if (spot_is(l->sku)) /* a run of its own: a reclaim takes it back whole */
+        ret_r->subject = l->lease;
 }
 
 void rating_of_disk(const struct fund_disk *d, struct rating *ret_r)

@@ -1,4 +1,6 @@
 /* funds_view.c: what is there and what runs; and the minute's upkeep. */
+#include "app/funds_spot.h"
+#include "store/rows_plan.h"
 #include "app/fund_source.h"
 
 #include <stdlib.h>
@@ -143,11 +145,14 @@ static enum err hour_rate(const struct books *b, enum meter m, const char *model
 {
     struct rating r = {
         .instance = instance, .meter = m, .started_s = started_s, .qty_per_s = qty_per_s};
+    struct spot_row spot;
     struct rate rate;
     struct id price;
     int64_t u;
 
     funds_sku(m, model, r.sku);
+    if (m == METER_GPU && spot_row_get(b->store, instance, &spot) == ERR_OK)
+        spot_sku(r.sku);
     TRY(rating_price(b, &r, b->now_s, &price, &rate, why));
     TRY(rate_total(&rate, qty_per_s * 3600, &u));
     return micro_add(*io_u, u, io_u);

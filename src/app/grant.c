@@ -32,7 +32,8 @@ void life_spender(const struct instance *i, struct funds_spender *ret_s)
 
 enum err life_ask(struct op *op, const struct instance *i, int64_t for_s, struct funds_ask *ret_ask)
 {
-    struct funds_ask ask = {.project = i->project, .instance = i->id, .for_s = for_s};
+    struct funds_ask ask = {
+        .project = i->project, .instance = i->id, .spot = i->plan == PLAN_SPOT, .for_s = for_s};
 
     life_spender(i, &ask.spender);
     ask.shape = life_run_shape(core_config_of(op->core), i);
@@ -330,6 +331,7 @@ static enum err lease_pay(struct op *op, const struct instance *i, struct funds_
     fl->node = l->node;
     fl->epoch = l->epoch;
     fl->shape = r->shape;
+    fl->spot = i->plan == PLAN_SPOT;
     fl->ends_at = l->ends_at;
     fl->simulated = i->simulated;
     TRY(funds_lease_open(op->store, op->now, op->core->config.term_s, fl, &term, &op->why));

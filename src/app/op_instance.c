@@ -244,6 +244,8 @@ enum err op_instance_create(struct op *op)
     TRY(store_instance_save(op->store, &i));
     TRY(take_spec(op, &i));
     TRY(take_disks(op, &i));
+    if (flag(op, "spot") || arg(op, "bid"))
+        TRY(spot_begin(op, &i));
     if (arg(op, "plan"))
         TRY(plan_begin(op, &i, &plan));
     TRY(check_price(op, &i));

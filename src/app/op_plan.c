@@ -2,6 +2,7 @@
 #include "app/op_plan.h"
 
 #include "app/ask.h"
+#include "app/funds_spot.h"
 #include "app/op_money.h"
 #include "app/outbox.h"
 #include "app/view.h"
@@ -173,8 +174,8 @@ enum err plan_begin(struct op *op, struct instance *i, struct plan_row *ret_p)
 
     if (!plan_unit_find(name, &plan, &ask.unit))
         return people_invalid(op, "plan", N_("day, week, month or year"));
-    if (i->shape.gpu_count == 0)
-        return people_invalid(op, "plan", N_("only cards have plans"));
+    if (i->shape.gpu_count == 0 || i->plan == PLAN_SPOT)
+        return people_invalid(op, "plan", N_("only cards have plans, and not at the spot price"));
     if (people_arg(op, "for", NULL) || people_arg(op, "until", NULL) || flag(op, "no_end") ||
         flag(op, "queue"))
         return people_invalid(op, "plan",
@@ -184,6 +185,28 @@ enum err plan_begin(struct op *op, struct instance *i, struct plan_row *ret_p)
     TRY(plan_open(&b, &ask, ret_p, &op->why));
     i->plan = plan;
     i->ends_at = ask.go_on ? UTIME_NEVER : ret_p->end_s * MS_PER_S;
+    return store_instance_save(op->store, i);
+}
+
+enum err spot_begin(struct op *op, struct instance *i)
+{
+    struct spot_ask ask = {.instance = i->id,
+                           .price = core_id(op->core, "prc"),
+                           .gpu = i->shape.gpu_model,
+                           .free_within_s = core_config_of(op->core)->spot_free_s};
+    struct books b;
+
+    if (!flag(op, "spot"))
+        return people_invalid(op, "bid", N_("goes with --spot"));
+    if (i->shape.gpu_count == 0)
+        return people_invalid(op, "spot", N_("only cards have a spot price"));
+    if (people_arg(op, "plan", NULL))
+        return people_invalid(op, "spot", N_("either a plan or the spot price"));
+    TRY(books_open(op->store, op->now, i->project, &b, &op->why));
+    if (people_arg(op, "bid", NULL))
+        TRY(money_arg(op, "bid", b.ccy, &ask.bid_u));
+    TRY(spot_bid_set(&b, &ask, &op->why));
+    i->plan = PLAN_SPOT;
     return store_instance_save(op->store, i);
 }
 
@@ -340,6 +363,21 @@ static enum err try_renew(struct op *op, const struct books *b, struct plan_row 
                       i->name, "why", text);
 }
 
+/* No term covers the instance any more. */
+static enum err plan_left(struct op *op, const struct books *b, struct instance *i)
+{
+    struct plan_list rest = {0};
+    enum err e = plan_row_cover(op->store, i->id, b->now_s, INT64_MAX, &rest);
+    bool none = e == ERR_OK && rest.len == 0;
+
+    vec_fini(&rest);
+    TRY(e);
+    if (!none)
+        return ERR_OK;
+    i->plan = PLAN_ON_DEMAND;
+    return store_instance_save(op->store, i);
+}
+
 static enum err plan_tick(struct op *op, struct plan_row *p)
 {
     struct plan_back back;
@@ -362,6 +400,7 @@ static enum err plan_tick(struct op *op, struct plan_row *p)
     TRY(plan_recognise(&b, p, &op->why));
     if (p->state != PLAN_OVER)
         return ERR_OK;
+    TRY(plan_left(op, &b, &i));
     return event_emit(op, p->project, i.id, "plan.ended", N_("Plan {plan} of {name} is over."),
                       "{s:s,s:s}", "plan", p->id.s, "name", i.name);
 }

@@ -9,6 +9,9 @@
  * lease is there. ERR_VALIDATION, ERR_PRICE_UNKNOWN, ERR_PLAN_COVERED. */
 enum err plan_begin(struct op *op, struct instance *i, struct plan_row *ret_p);
 enum err plan_settle(struct op *op, const struct instance *i, const struct plan_row *p);
+/* Binds an instance that is rented to the bid of the request. ERR_VALIDATION, ERR_PRICE_UNKNOWN,
+ * ERR_BID_LOW. */
+enum err spot_begin(struct op *op, struct instance *i);
 /* Other cards than its plan was bought for would go uncovered. ERR_PLAN_COVERED. */
 enum err plan_refuse_resize(struct op *op, const struct instance *i);
 /* Once a minute: books what is earned, renews, ends, gives back what never ran. */

@@ -4,6 +4,7 @@
 #include "app/op_money.h"
 #include "app/lifecycle.h"
 #include "app/problem.h"
+#include "app/view.h"
 #include "base/msg.h"
 #include "base/units.h"
 
@@ -50,6 +51,18 @@ static enum err read_wanted(struct op *op, struct wanted *w)
     w->i.ports[0].guest = 22;
     TRY(read_disks(op, w));
     w->ask.for_s = life_for_s(op, &w->i);
+    if (json_get_bool(op->body, "spot", false, &w->ask.spot) && w->ask.spot &&
+        w->ask.shape.gpu_count == 0)
+        return ask_bad(op, "spot", N_("only cards have a spot price"));
+    if (people_arg(op, "bid", NULL) && !w->ask.spot)
+        return ask_bad(op, "bid", N_("goes with --spot"));
+    if (w->ask.spot) {
+        struct currency ccy;
+
+        TRY(view_currency(op, op->who.project, &ccy));
+        if (people_arg(op, "bid", NULL))
+            TRY(money_arg(op, "bid", ccy, &w->ask.bid_u));
+    }
     if (egress && size_parse_mib(egress, &mib) != ERR_OK)
         return ask_bad(op, "egress", N_("a size such as 8GiB"));
     w->ask.egress_bytes = mib << 20;
@@ -156,6 +169,10 @@ static enum err write_quote(struct op *op, const struct wanted *w, const struct 
     json_money(&op->out, "net", q->total_u, q->ccy);
     json_money(&op->out, "tax", 0, q->ccy);
     json_money(&op->out, "total", q->total_u, q->ccy);
+    if (w->ask.spot)
+        json_money(&op->out, "bid", q->bid_u, q->ccy);
+    else
+        json_none(&op->out, "bid");
     json_money(&op->out, "hold", q->hold_u, q->ccy);
     json_money(&op->out, "start_need", q->need_u, q->ccy);
     json_money(&op->out, "available", q->available_u, q->ccy);

@@ -43,7 +43,7 @@ static bool unit_of(const char *sku, struct unit *ret_u)
         return is_card(covered);
     }
     *ret_u = (struct unit){"hour", 3600};
-    return is_card(sku);
+    return is_card(str_starts(sku, "spot.") ? sku + strlen("spot.") : sku);
 }
 
 static enum err read_sku(struct op *op, struct price_row *row, struct unit *ret_u)
@@ -52,8 +52,9 @@ static enum err read_sku(struct op *op, struct price_row *row, struct unit *ret_
 
     if (!unit_of(sku, ret_u))
         return people_invalid(op, "sku",
-                              N_("one of gpu.MODEL, plan.day|week|month|year.gpu.MODEL, "
-                                 "cpu.seat, disk, disk.stopped, disk.detached, egress"));
+                              N_("one of gpu.MODEL, spot.gpu.MODEL, "
+                                 "plan.day|week|month|year.gpu.MODEL, cpu.seat, disk, "
+                                 "disk.stopped, disk.detached, egress"));
     if (unit && !str_eq(unit, ret_u->name))
         return people_invalid(op, "unit", ret_u->name);
     (void)str_copy(row->sku, sizeof(row->sku), sku);
@@ -92,6 +93,11 @@ static enum err read_tiers(struct op *op, const struct unit *u, struct currency 
     return ERR_OK;
 }
 
+static bool is_spot(const struct price_row *row)
+{
+    return str_starts(row->sku, "spot.");
+}
+
 static enum err read_extras(struct op *op, const struct unit *u, struct currency ccy,
                             struct price_row *row)
 {
@@ -100,11 +106,11 @@ static enum err read_extras(struct op *op, const struct unit *u, struct currency
     enum plan_policy policy = PLAN_PRO_RATA;
     int64_t fee = 0;
 
-    if (json_object_get(op->body, "tier") && plan)
-        return people_invalid(op, "tier", N_("a plan has one price"));
+    if (json_object_get(op->body, "tier") && (plan || is_spot(row)))
+        return people_invalid(op, "tier", N_("plans and spot have one price"));
     TRY(read_tiers(op, u, ccy, row));
     if (people_arg(op, "day_cap", NULL)) {
-        if (!hours)
+        if (!hours || is_spot(row))
             return people_invalid(op, "day_cap", N_("only cards and cores have one"));
         TRY(money_arg(op, "day_cap", ccy, &row->cap_u));
         row->cap_qty = DAY_S;
@@ -139,6 +145,8 @@ enum err price_ask_read(struct op *op, struct price_row *ret_row)
     row.d = u.d;
     row.valid_from_s = from ? (at + MS_PER_S - 1) / MS_PER_S : op->now / MS_PER_S;
     row.announced_s = op->now / MS_PER_S;
+    if (is_spot(&row))
+        row.notice_s = 0; /* a tick binds what runs at once; the bid is the renter's bound */
     TRY(read_extras(op, &u, ccy, &row));
     *ret_row = row;
     return ERR_OK;
@@ -266,7 +274,8 @@ bool price_needs_second(const struct op *op, const struct price_row *row,
     char tiers[RATE_TIERS_TEXT_SIZE];
     int64_t more, limit;
 
-    if (!reach->follows || (cfg->price_second_pct == 0 && cfg->price_second_amount == 0))
+    if (!reach->follows || is_spot(row) ||
+        (cfg->price_second_pct == 0 && cfg->price_second_amount == 0))
         return false;
     rate_tiers_write(&reach->before, tiers, sizeof(tiers));
     if (!str_eq(tiers, row->tiers) || reach->before.cap_qty != row->cap_qty ||

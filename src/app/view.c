@@ -136,6 +136,7 @@ static void write_shape(struct op *op, const struct instance_view *v)
 
     text_or_none(w, "gpu", i->shape.gpu_model);
     json_i64(w, "gpu_count", i->shape.gpu_count);
+    json_str(w, "plan", plan_name(i->plan));
     json_flag(w, "no_gpu", i->no_gpu);
     json_i64(w, "cpu", (v->runs.cpu_milli + 999) / 1000);
     json_i64(w, "memory_mib", v->runs.memory_mib);

@@ -364,6 +364,7 @@ static struct core_config core_config_from(const struct daemon_config *c)
     k.keep_stopped_ms = c->keep_stopped_days * 86400 * MS_PER_S;
     k.term_s = c->term_s;
     k.test_channel = str_eq(c->test_channel, "yes");
+    k.spot_free_s = c->spot_free_s;
     k.price_second_pct = c->price_second_pct;
     k.price_second_amount = c->price_second_amount;
     (void)str_copy(k.backup_dir, sizeof(k.backup_dir), c->backup_folder);

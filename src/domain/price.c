@@ -104,7 +104,7 @@ enum err price_split_months(const struct zone *z, struct price_part *parts, size
 }
 
 /* a < b as fractions */
-static bool cheaper(struct price_rate a, struct price_rate b)
+bool price_cheaper(struct price_rate a, struct price_rate b)
 {
     return (__int128)a.p * b.d < (__int128)b.p * a.d;
 }
@@ -128,7 +128,7 @@ enum err spot_rate_run(const struct spot_tick *ticks, size_t n, int64_t from_s, 
             continue;
         if (count == max)
             return ERR_TOO_LARGE;
-        if (bid.d > 0 && cheaper(bid, part.price))
+        if (bid.d > 0 && price_cheaper(bid, part.price))
             part.price = bid;
         TRY(rate_flat(part.price, &rate));
         if (__builtin_mul_overflow(end - begin, qty_per_s, &qty))
@@ -140,6 +140,16 @@ enum err spot_rate_run(const struct spot_tick *ticks, size_t n, int64_t from_s, 
     *ret_count = count;
     *ret_total_u = total;
     return ERR_OK;
+}
+
+enum err spot_second_max(struct price_rate bid, int64_t qty_per_s, int64_t *ret_u)
+{
+    int64_t u;
+
+    if (bid.p < 0 || qty_per_s < 0)
+        return ERR_VALIDATION;
+    TRY(micro_mul_div(bid.p, qty_per_s, bid.d, &u));
+    return micro_add(u, 2, ret_u); /* ⌈x⌉ + 1 <= ⌊x⌋ + 2 */
 }
 
 bool spot_is_free(int64_t from_s, int64_t to_s, bool ended_by_platform, int64_t free_within_s)

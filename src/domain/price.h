@@ -54,6 +54,12 @@ struct spot_part {
 enum err spot_rate_run(const struct spot_tick *ticks, size_t n, int64_t from_s, int64_t to_s,
                        int64_t qty_per_s, struct price_rate bid, struct spot_part *ret_parts,
                        size_t max, size_t *ret_count, int64_t *ret_total_u);
+/* Is a flat price below another? The bid pays when it is. */
+bool price_cheaper(struct price_rate a, struct price_rate b);
+/* What a second of a run may take at most when every price of it is at most the bid, whatever ticks
+ * come and however many windows it is rated in: ⌈P·n/D⌉ + 1 (each window keeps less than one
+ * micro-unit back, and a second lies in one). ERR_MONEY_RANGE. */
+enum err spot_second_max(struct price_rate bid, int64_t qty_per_s, int64_t *ret_u);
 /* True when the compute charge of the run is to be reversed: the platform ended it within
  * free_within_s of its begin. */
 bool spot_is_free(int64_t from_s, int64_t to_s, bool ended_by_platform, int64_t free_within_s);

@@ -31,6 +31,23 @@ static const struct col plan_cols[] = {
 };
 ROW_TYPE(plan_type, "plan", struct plan_row, plan_cols, 1);
 
+static const struct col spot_cols[] = {
+    TEXT_COL(struct spot_row, instance),
+    TEXT_COL(struct spot_row, bid),
+    BIGINT_COL(struct spot_row, free_within_s),
+};
+ROW_TYPE(spot_type, "spot", struct spot_row, spot_cols, 1);
+
+enum err spot_row_save(struct store *s, const struct spot_row *r)
+{
+    return row_save(s, &spot_type, r);
+}
+
+enum err spot_row_get(struct store *s, struct id instance, struct spot_row *ret_r)
+{
+    return row_get(s, &spot_type, ret_r, "WHERE instance=?", "t", instance.s);
+}
+
 enum err plan_row_save(struct store *s, const struct plan_row *p)
 {
     return row_save(s, &plan_type, p);

@@ -34,6 +34,15 @@ struct plan_list {
     struct plan_row *at;
     size_t len, cap;
 };
+/* An instance at the spot price. */
+struct spot_row {
+    struct id instance;
+    struct id bid; /* the price version that no second costs more than */
+    int64_t free_within_s;
+};
+enum err spot_row_save(struct store *s, const struct spot_row *r);
+enum err spot_row_get(struct store *s, struct id instance, struct spot_row *ret_r);
+
 enum err plan_row_save(struct store *s, const struct plan_row *p);
 enum err plan_row_get(struct store *s, struct id id, struct plan_row *ret_p);
 /* Name, id or start of an id; refused with what and verb. */

@@ -56,7 +56,7 @@ MUTANTS = [
     (D + "ledger_check.c", "memcmp(t->hash, hash, LEDGER_HASH_SIZE) != 0", "false", "the proof does not look at the chain"),
     (D + "price.c", "if (!rate_rises(&cur->rate, &j->rate))", "if (false)", "a cut waits for notice"),
     (D + "price.c", "return MAX(noticed, j->valid_from_s);", "return j->valid_from_s;", "a rise binds at once"),
-    (D + "price.c", "if (bid.d > 0 && cheaper(bid, part.price))", "if (false)", "the bid is no cap"),
+    (D + "price.c", "if (bid.d > 0 && price_cheaper(bid, part.price))", "if (false)", "the bid is no cap"),
     (D + "calendar.c", "c.day = MIN(c.day, calendar_month_days(c.year, c.month));",
      "c.day = MIN(c.day, 28);", "the anchor is not kept"),
     (D + "zone.c", "if (passed == z->time_count && z->has_rule)", "if (false)", "the footer's rule is ignored"),

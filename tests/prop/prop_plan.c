@@ -5,6 +5,7 @@
 
 #include "../support/books.h"
 #include "app/funds_plan.h"
+#include "app/funds_spot.h"
 #include "tape.h"
 
 static struct store *base;
@@ -96,7 +97,8 @@ static bool prove(struct tape *t, int64_t from_s, int64_t to_s, int64_t now_s, i
         enum err e = slices_accept(base, (T0_S + now_s) * MS_PER_S, id_of("nod_one"), "boot1", T0,
                                    &one, 1, 0, &a, &why);
         if (e != ERR_OK)
-            return tape_fail(t, "evidence: %s %s", err_code(e), why.param_count ? why.params[0].value : "");
+            return tape_fail(t, "evidence: %s %s", err_code(e),
+                             why.param_count ? why.params[0].value : "");
         from_s = end;
     }
     TAPE_MUST(t, funds_node_time(base, (T0_S + now_s) * MS_PER_S, id_of("nod_one"),
@@ -242,11 +244,110 @@ static bool law_conversion(struct tape *t)
     return held;
 }
 
+/* ---- spot ---- */
+
+#define TICKS_MAX 8
+struct market {
+    struct spot_tick at[TICKS_MAX];
+    size_t n;
+    struct price_rate bid;
+};
+
+/* ⌊P·Q/D⌋ per price version; seconds above the bid are one version more. */
+static int64_t spot_oracle(const struct market *m, int64_t whole_s, int64_t cards)
+{
+    int64_t seconds[TICKS_MAX + 1] = {0}, sum = 0;
+
+    for (int64_t s = 0; s < whole_s; s++) {
+        size_t k = 0;
+        while (k + 1 < m->n && m->at[k + 1].at_s <= T0_S + s)
+            k++;
+        seconds[m->at[k].price.p > m->bid.p ? TICKS_MAX : k]++;
+    }
+    for (size_t k = 0; k < m->n; k++)
+        sum += m->at[k].price.p * seconds[k] * cards / 3600;
+    return sum + m->bid.p * seconds[TICKS_MAX] * cards / 3600;
+}
+
+static bool add_tick(struct tape *t, struct market *m, int64_t second)
+{
+    struct spot_tick *x = &m->at[m->n];
+    struct rate r;
+
+    *x = (struct spot_tick){.at_s = T0_S + second, .price = {tape_range(t, 0, 9000000), 3600}};
+    if (m->n == 0)
+        x->price.p = MIN(x->price.p, m->bid.p);
+    TAPE_MUST(t, rate_flat(x->price, &r) == ERR_OK);
+    struct price_row row = {.sku = "spot.gpu.RTX 4090",
+                            .currency = "CNY",
+                            .p = x->price.p,
+                            .d = 3600,
+                            .unit = "hour",
+                            .valid_from_s = x->at_s,
+                            .announced_s = x->at_s};
+    assert_true(str_printf(row.id.s, ID_SIZE, "prc_tick%zu", m->n));
+    m->n++;
+    TAPE_MUST(t, money_price_add(base, &row) == ERR_OK);
+    return true;
+}
+
+static bool spot_live(struct tape *t)
+{
+    struct market m = {.bid = {tape_range(t, 1, 9000000), 3600}};
+    struct funds_lease l = lease_ask("lea_a", "ins_a", (int32_t)tape_range(t, 1, 4));
+    struct spot_ask ask = {
+        .instance = l.instance, .price = id_of("prc_bid"), .gpu = "RTX 4090", .bid_u = m.bid.p};
+    int64_t whole_s = tape_range(t, 1, 4000), now = 0, proven = 0, seq = 0, cost;
+    struct refusal why = {0};
+    struct funds_term term;
+    struct books b = at(0);
+
+    l.disk_count = 0;
+    l.spot = true;
+    if (!add_tick(t, &m, -100))
+        return false;
+    TAPE_MUST(t, spot_bid_set(&b, &ask, &why) == ERR_OK);
+    TAPE_MUST(t, funds_lease_open(base, T0, TERM_S, &l, &term, &why) == ERR_OK);
+    TAPE_MUST(t, funds_lease_ready(base, l.lease, T0) == ERR_OK);
+    while (now < whole_s) {
+        now = MIN(whole_s, now + tape_range(t, 1, 299));
+        if (now < whole_s && m.n < TICKS_MAX && tape_chance(t, 40) && !add_tick(t, &m, now))
+            return false;
+        if (tape_chance(t, 50)) {
+            if (!prove(t, proven, now, now, &seq))
+                return false;
+            proven = now;
+        }
+        TAPE_MUST(t, funds_lease_renew(base, (T0_S + now) * MS_PER_S, TERM_S, l.lease, &term,
+                                       &why) == ERR_OK);
+        if (!books_hold(t, (T0_S + now) * MS_PER_S))
+            return false;
+    }
+    if (!prove(t, proven, whole_s, whole_s, &seq))
+        return false;
+    TAPE_MUST(t, funds_lease_settle(base, (T0_S + whole_s) * MS_PER_S, l.lease,
+                                    (T0_S + whole_s) * MS_PER_S, false, &why) == ERR_OK);
+    TAPE_MUST(t, funds_spent(base, l.instance, &cost) == ERR_OK);
+    int64_t want = spot_oracle(&m, whole_s, l.shape.gpu_count);
+    if (cost != want)
+        return tape_fail(t, "charged %" PRId64 ", the rule says %" PRId64, cost, want);
+    return books_hold(t, (T0_S + whole_s) * MS_PER_S);
+}
+
+static bool law_spot(struct tape *t)
+{
+    TAPE_MUST(t, store_begin(base) == ERR_OK);
+    bool held = spot_live(t);
+    store_rollback(base);
+    return held;
+}
+
 int main(int argc, char **argv)
 {
     static const struct tape_test tests[] = {
         {"P8 what is quoted is what is billed", law_quote, 2},
         {"each second is paid once, by its plan or its price", law_conversion, 2},
+        {"a second at the spot price costs min(tick, bid)", law_spot, 1},
     };
     struct price_row offer = {.id = {"prc_day"},
                               .sku = "plan.day.gpu.RTX 4090",
