@@ -130,7 +130,8 @@ def fake_path(home, *programs):
 
 def split_example(text):
     words = shlex.split(text)[1:]
-    return [F.url if w.startswith("https://") else w for w in words]
+    words = [F.url if w.startswith("https://") else w for w in words]
+    return [os.path.join(fakes.ROOT, w) if w.startswith("tests/") else w for w in words]  # files of the repository
 
 @test
 def every_example_of_the_help_runs():
