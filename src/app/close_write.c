@@ -72,27 +72,35 @@ static enum err credit_add(struct writer *w, const char *account, int32_t group,
     return micro_sub(c->u, u, &c->u);
 }
 
+/* What the window had cost before the quantity of a correction. */
+static enum err cost_before(const struct books *b, const struct line_row *l, int64_t *ret_u)
+{
+    struct window_row w;
+    struct rate rate;
+
+    TRY(money_window_get(b->store, l->source, &w));
+    TRY(window_rate(b->store, &w, &rate));
+    return rate_total(&rate, l->qty_from, ret_u);
+}
+
 static enum err sources_add(struct writer *w, const struct line_row *l)
 {
     struct charge_source_list sources = {0};
-    int64_t after = 0, rest = l->amount_u;
+    int64_t from_u = 0;
     enum err e = ERR_OK;
 
     if (l->kind == LINE_CORRECTION)
-        e = charge_billed_until(w->b->store, l->source, &after);
-    if (e == ERR_OK && w->gifted)
-        e = charge_source_list(w->b->store, l->source, after, &sources);
-    else if (e == ERR_OK)
-        e = charge_posted_to(w->b->store, l->source, after, &sources);
+        e = cost_before(w->b, l, &from_u);
+    if (e == ERR_OK)
+        e = charge_source_list(w->b->store, l->source, from_u, from_u + l->amount_u, w->gifted,
+                               &sources);
     for (size_t i = 0; i < sources.len && e == ERR_OK; i++) {
         const struct charge_source *c = &sources.at[i];
         struct revenue *r = revenue_of(w, c->cr, l->tax_group);
-        int64_t u = is_credit(c->dr) ? MIN(c->amount_u, rest) : 0;
 
-        rest -= u;
         e = micro_add(r->u, c->amount_u, &r->u);
-        if (e == ERR_OK && u > 0)
-            e = credit_add(w, c->dr, l->tax_group, u);
+        if (e == ERR_OK && is_credit(c->dr))
+            e = credit_add(w, c->dr, l->tax_group, c->amount_u);
     }
     vec_fini(&sources);
     return e;

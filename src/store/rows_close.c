@@ -391,8 +391,10 @@ enum err window_unposted(struct store *s, struct id project, int64_t year, int m
                          char ret_id[LEDGER_KEY_SIZE])
 {
     return one_text(sql_open(s,
-                             "SELECT id FROM rating_window WHERE project=? AND year=? AND month=? "
-                             "AND rated_u<>posted_u LIMIT 1",
+                             "SELECT id FROM rating_window WHERE project=?1 AND rated_u<>posted_u "
+                             "AND ((year=?2 AND month=?3) OR id IN (SELECT rating_window FROM "
+                             "late_usage WHERE project=?1 AND year=?2 AND month=?3)) "
+                             "ORDER BY lease<>'', id LIMIT 1",
                              "tii", project.s, year, (int64_t)month),
                     ret_id, LEDGER_KEY_SIZE);
 }
@@ -411,8 +413,7 @@ enum err journal_last(struct store *s, int64_t *ret_seq)
     return one_i64(sql_open(s, "SELECT coalesce(max(seq),0) FROM transfer", ""), ret_seq);
 }
 
-static struct charge_source *source_add(struct charge_source_list *l, const char *dr,
-                                        const char *cr, int64_t u)
+static void source_add(struct charge_source_list *l, const char *dr, const char *cr, int64_t u)
 {
     struct charge_source *c = NULL;
 
@@ -425,12 +426,11 @@ static struct charge_source *source_add(struct charge_source_list *l, const char
         CHECK(str_copy(c->dr, sizeof(c->dr), dr) && str_copy(c->cr, sizeof(c->cr), cr));
     }
     c->amount_u += u;
-    return c;
 }
 
-/* The sources of one term's group that paid [from, from + u) of its charges. */
+/* The sources of one term's group that paid [skip, skip + u) of this window's charge in it. */
 static enum err term_sources(struct store *s, const char *grp, const char *window, const char *cr,
-                             int64_t u, struct charge_source_list *io_l)
+                             int64_t skip, int64_t u, struct charge_source_list *io_l)
 {
     struct sql q = sql_open(s,
                             "SELECT coalesce(sum(amount),0) FROM transfer WHERE grp=?1 AND "
@@ -440,6 +440,7 @@ static enum err term_sources(struct store *s, const char *grp, const char *windo
     int64_t from = 0, at = 0;
 
     TRY(one_i64(q, &from));
+    from += skip;
     q = sql_open(s,
                  "SELECT dr, amount FROM transfer WHERE grp=? AND kind='charge' AND step=2 "
                  "ORDER BY seq",
@@ -449,42 +450,35 @@ static enum err term_sources(struct store *s, const char *grp, const char *windo
         int64_t part = MIN(end, from + u) - MAX(at, from);
 
         if (part > 0)
-            (void)source_add(io_l, sql_text(&q, 0), cr, part);
+            source_add(io_l, sql_text(&q, 0), cr, part);
         at = end;
     }
     return sql_close(&q);
 }
 
-enum err charge_source_list(struct store *s, const char *window, int64_t after,
-                            struct charge_source_list *ret_l)
+enum err charge_source_list(struct store *s, const char *window, int64_t from_u, int64_t to_u,
+                            bool resolve_terms, struct charge_source_list *ret_l)
 {
     enum err e = ERR_OK;
+    int64_t at = 0;
     struct sql q = sql_open(s,
                             "SELECT dr, cr, amount, grp FROM transfer WHERE owner=? AND step=0 AND "
-                            "kind='charge' AND seq>? ORDER BY seq",
-                            "ti", window, after);
+                            "kind='charge' ORDER BY seq",
+                            "t", window);
 
     while (e == ERR_OK && sql_next(&q)) {
-        if (str_starts(sql_text(&q, 0), "terms."))
-            e = term_sources(s, sql_text(&q, 3), window, sql_text(&q, 1), sql_i64(&q, 2), ret_l);
-        else
-            (void)source_add(ret_l, sql_text(&q, 0), sql_text(&q, 1), sql_i64(&q, 2));
+        int64_t end = at + sql_i64(&q, 2);
+        int64_t part = MIN(end, to_u) - MAX(at, from_u);
+
+        if (part > 0 && resolve_terms && str_starts(sql_text(&q, 0), "terms."))
+            e = term_sources(s, sql_text(&q, 3), window, sql_text(&q, 1),
+                             MAX(from_u - at, (int64_t)0), part, ret_l);
+        else if (part > 0)
+            source_add(ret_l, sql_text(&q, 0), sql_text(&q, 1), part);
+        at = end;
     }
     TRY(sql_close(&q));
     return e;
-}
-
-enum err charge_posted_to(struct store *s, const char *window, int64_t after,
-                          struct charge_source_list *ret_l)
-{
-    struct sql q = sql_open(s,
-                            "SELECT cr, sum(amount) FROM transfer WHERE owner=? AND step=0 AND "
-                            "kind='charge' AND seq>? GROUP BY cr ORDER BY cr",
-                            "ti", window, after);
-
-    while (sql_next(&q))
-        (void)source_add(ret_l, "", sql_text(&q, 0), sql_i64(&q, 1));
-    return sql_close(&q);
 }
 
 enum err charge_gifted(struct store *s, struct id project, bool *ret_yes)
@@ -532,17 +526,8 @@ enum err purchase_credits(struct store *s, const char *purchase, utime_t to_ms,
                             "ti", purchase, to_ms);
 
     while (sql_next(&q))
-        (void)source_add(ret_l, sql_text(&q, 0), "", sql_i64(&q, 1));
+        source_add(ret_l, sql_text(&q, 0), "", sql_i64(&q, 1));
     return sql_close(&q);
-}
-
-enum err charge_billed_until(struct store *s, const char *window, int64_t *ret_seq)
-{
-    return one_i64(sql_open(s,
-                            "SELECT coalesce(max(s.journal),0) FROM statement_line l "
-                            "JOIN statement s ON s.id=l.statement WHERE l.source=?",
-                            "t", window),
-                   ret_seq);
 }
 
 enum err receivable_later(struct store *s, const char *account, const struct statement_row *st,

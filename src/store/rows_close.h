@@ -149,15 +149,17 @@ enum err late_list_month(struct store *s, struct id project, int64_t year, int m
 typedef enum err window_fn(void *user, const struct window_row *w);
 enum err window_each(struct store *s, struct id project, int64_t year, int month, window_fn *fn,
                      void *user);
-/* Something of a month that is rated and not posted: id of its window, or "". */
+/* Something that a month's bill takes, rated and not posted: id of its window, or ""; what no lease
+ * pays for first. */
 enum err window_unposted(struct store *s, struct id project, int64_t year, int month,
                          char ret_id[LEDGER_KEY_SIZE]);
 /* The first second anything of a project was rated; INT64_MAX: never. */
 enum err window_first(struct store *s, struct id project, int64_t *ret_s);
 
-/* Who paid a window's charges that were posted after a transfer, and what they were posted to. What
- * a lease's hold paid came through its terms account: the sources of a term are told off against
- * its windows in the order of the journal, so their sums are exact. */
+/* Who paid [from_u, to_u) of what a window has cost so far (its charges in the order of the journal
+ * follow its quantity), and what it was posted to. What a lease's hold paid came through its terms
+ * account; with resolve_terms the sources of a term are told off against its windows in the order
+ * of the journal, so their sums are exact. */
 struct charge_source {
     char dr[LEDGER_KEY_SIZE], cr[LEDGER_KEY_SIZE];
     int64_t amount_u;
@@ -166,11 +168,8 @@ struct charge_source_list {
     struct charge_source *at;
     size_t len, cap;
 };
-enum err charge_source_list(struct store *s, const char *window, int64_t after,
-                            struct charge_source_list *ret_l);
-/* Only what they were posted to. */
-enum err charge_posted_to(struct store *s, const char *window, int64_t after,
-                          struct charge_source_list *ret_l);
+enum err charge_source_list(struct store *s, const char *window, int64_t from_u, int64_t to_u,
+                            bool resolve_terms, struct charge_source_list *ret_l);
 /* Did vouchers or gifts ever belong to the project? */
 enum err charge_gifted(struct store *s, struct id project, bool *ret_yes);
 
@@ -189,8 +188,6 @@ enum err purchase_line_list(struct store *s, struct id project, utime_t from_ms,
 /* Its vouchers and gifts (dr: the account, amount: what stayed spent). */
 enum err purchase_credits(struct store *s, const char *purchase, utime_t to_ms,
                           struct charge_source_list *ret_l);
-/* The last transfer that a statement with this window could have seen; 0: none had it. */
-enum err charge_billed_until(struct store *s, const char *window, int64_t *ret_seq);
 
 /* What was put on the tab for months after a statement's. */
 enum err receivable_later(struct store *s, const char *account, const struct statement_row *st,

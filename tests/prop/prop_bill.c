@@ -12,6 +12,8 @@
 
 #define LINES_MAX 200
 
+static int64_t counts[1000000];
+
 static bool law_lines(struct tape *t)
 {
     static const int64_t minors[] = {1000000, 100000, 10000, 1000, 100}; /* exponents 0 to 4 */
@@ -20,6 +22,7 @@ static bool law_lines(struct tape *t)
     struct bill_share scratch[LINES_MAX];
     size_t n = 1 + (size_t)tape_size(t, LINES_MAX - 1);
     struct bill_total b;
+    struct bill_cut cut;
 
     for (size_t i = 0; i < n; i++) {
         lines[i] = tape_size(t, INT64_C(1) << 50);
@@ -37,6 +40,15 @@ static bool law_lines(struct tape *t)
         TAPE_MUST(t, lines[i] % minor_u != 0 || off == 0);
     }
     TAPE_MUST(t, sum == b.payable_minor);
+    /* streamed, the same to the last line */
+    memset(counts, 0, (size_t)minor_u * sizeof(counts[0]));
+    bill_cut_init(&cut, minor_u, counts);
+    for (size_t i = 0; i < n; i++)
+        TAPE_MUST(t, bill_cut_add(&cut, lines[i]) == ERR_OK);
+    TAPE_MUST(t, bill_cut_decide(&cut) == ERR_OK);
+    TAPE_MUST(t, cut.total.payable_minor == b.payable_minor && cut.total.residue_u == b.residue_u);
+    for (size_t i = 0; i < n; i++)
+        TAPE_MUST(t, bill_cut_line(&cut, lines[i]) == printed[i]);
     return true;
 }
 
