@@ -78,7 +78,8 @@ static void write_price(struct bill_file *f, const struct price_row *p)
     bill_line_finish(f);
 }
 
-/* All versions of each SKU that a window has, so that which of them binds can be seen. */
+/* All versions of each SKU that a window has, so that which of them binds can be seen, and those of
+ * plans and bids that a window names. */
 static enum err write_prices(struct bill_file *f, const struct window_list *windows)
 {
     struct price_row_list all = {0};
@@ -88,8 +89,9 @@ static enum err write_prices(struct bill_file *f, const struct window_list *wind
         bool used = false;
 
         for (size_t k = 0; k < windows->len && !used; k++)
-            used = str_eq(windows->at[k].sku, all.at[i].sku) &&
-                   str_eq(all.at[i].currency, f->b.ccy.code);
+            used = str_eq(all.at[i].currency, f->b.ccy.code) &&
+                   (str_eq(windows->at[k].sku, all.at[i].sku) ||
+                    str_eq(windows->at[k].price.s, all.at[i].id.s));
         if (used)
             write_price(f, &all.at[i]);
     }

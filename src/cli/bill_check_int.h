@@ -35,6 +35,7 @@ struct check_window {
     char id[LEDGER_KEY_SIZE];
     struct id subject, instance;
     enum meter meter;
+    char sku[48];
     size_t price;
     int64_t qty, rated_u, posted_u; /* as the file says */
     int64_t sum_qty, charged_u;     /* as counted */

@@ -355,10 +355,27 @@ static bool price_find(const struct bill_check *c, const char *id, size_t *ret_i
     return false;
 }
 
+/* Seconds that a plan covers: its own price, which is 0. */
+static bool of_plan(const struct bill_check *c, const struct check_window *w)
+{
+    const struct check_price *p = &c->prices.at[w->price];
+
+    return w->meter == METER_GPU && str_starts(p->sku, "plan.pln_") && p->v.rate.tier_count == 1 &&
+           p->v.rate.tiers[0].p == 0;
+}
+
+/* Seconds of a run at the spot price whose tick was above the bid of its instance. */
+static bool of_bid(const struct bill_check *c, const struct check_window *w)
+{
+    const struct check_price *p = &c->prices.at[w->price];
+
+    return str_starts(w->sku, "spot.") && str_starts(p->sku, "bid.") &&
+           str_eq(p->sku + strlen("bid."), w->instance.s);
+}
+
 enum err check_window_line(struct bill_check *c, struct check_row *r)
 {
     struct check_window w = {0}, *last = window_now(c);
-    char sku[48];
     bool meter;
 
     TRY(check_window_over(c));
@@ -366,7 +383,7 @@ enum err check_window_line(struct bill_check *c, struct check_row *r)
     (void)row_copy(r, "subject", w.subject.s, sizeof(w.subject.s));
     (void)row_copy(r, "instance", w.instance.s, sizeof(w.instance.s));
     meter = meter_read(r, "meter", &w.meter);
-    (void)row_copy(r, "sku", sku, sizeof(sku));
+    (void)row_copy(r, "sku", w.sku, sizeof(w.sku));
     bool priced = price_find(c, row_text(r, "price"), &w.price);
     w.qty = row_num(r, "qty");
     w.rated_u = row_num(r, "rated_u");
@@ -376,7 +393,7 @@ enum err check_window_line(struct bill_check *c, struct check_row *r)
         return ERR_OK;
     if (!meter || w.qty < 0 || w.rated_u < 0)
         return check_differs(c, tr("not a window"));
-    if (!priced || !str_eq(c->prices.at[w.price].sku, sku))
+    if (!priced || !(str_eq(c->prices.at[w.price].sku, w.sku) || of_plan(c, &w) || of_bid(c, &w)))
         return check_differs(c, tr("window %s has no price here"), w.id);
     for (size_t i = 0; i < c->windows.len; i++)
         if (str_eq(c->windows.at[i].id, w.id) ||
@@ -411,16 +428,35 @@ static bool binds(const struct bill_check *c, size_t price, int64_t started_s, i
            parts == 1 && part[0].version == at;
 }
 
+/* A bid pays the seconds whose tick is above it. */
+static bool bid_binds(const struct bill_check *c, const struct check_window *w, int64_t started_s,
+                      int64_t from_s, int64_t to_s)
+{
+    const struct rate *bid = &c->prices.at[w->price].v.rate;
+
+    for (size_t i = 0; i < c->prices.len; i++) {
+        const struct rate *tick = &c->prices.at[i].v.rate;
+
+        if (str_eq(c->prices.at[i].sku, w->sku) && binds(c, i, started_s, from_s, to_s))
+            return price_cheaper((struct price_rate){bid->tiers[0].p, bid->d},
+                                 (struct price_rate){tick->tiers[0].p, tick->d});
+    }
+    return false;
+}
+
 static bool price_right(const struct bill_check *c, const struct check_window *w, int64_t from_s,
                         int64_t to_s)
 {
+    if (of_plan(c, w)) /* they cost nothing; what the plan cost is a transfer */
+        return c->prices.at[w->price].v.valid_from_s <= from_s;
     /* A disk's price binds from when its meter began, which may be any time since it is valid. */
     if (w->meter != METER_GPU && w->meter != METER_CPU && w->meter != METER_EGRESS)
         return binds(c, w->price, c->prices.at[w->price].v.valid_from_s, from_s, to_s);
     for (size_t i = 0; i < c->leases.len; i++)
         if (str_eq(c->leases.at[i].instance.s, w->instance.s) &&
             proven_from(&c->leases.at[i], from_s) > from_s &&
-            binds(c, w->price, c->leases.at[i].started_s, from_s, to_s))
+            (of_bid(c, w) ? bid_binds(c, w, c->leases.at[i].started_s, from_s, to_s)
+                          : binds(c, w->price, c->leases.at[i].started_s, from_s, to_s)))
             return true;
     return false;
 }

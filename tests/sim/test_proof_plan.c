@@ -1,0 +1,66 @@
+/* A bill file with seconds that a plan covers, with a run at the spot price whose market passes the
+ * bid, and with the money of both: counted again, and not when a price in it is another. */
+#include "bill_lab.h"
+
+#include "app/funds.h"
+
+static struct world *lived(void)
+{
+    struct world *w = world_new();
+
+    w->round_ms = 20000;
+    world_price(w, "plan.day.gpu.RTX 4090", "9", "day");
+    world_price(w, "spot.gpu.RTX 4090", "0.9", "hour");
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"a\",\"no_end\":true}", NULL);
+    world_pass(w, 300000);
+    call_ok(w, "plan_convert", "{\"plan\":\"day\",\"go_on\":true}", "a");
+    world_pass(w, 600000);
+    call_ok(w, "instance_stop", NULL, "a");
+    world_pass(w, 60000);
+    call_ok(w, "instance_create",
+            "{\"gpu\":\"4090\",\"name\":\"s\",\"for\":\"2h\",\"spot\":true,\"bid\":\"1.2\"}", NULL);
+    world_pass(w, 300000);
+    world_price(w, "spot.gpu.RTX 4090", "1.1", "hour");
+    world_pass(w, 300000);
+    world_price(w, "spot.gpu.RTX 4090", "2.5", "hour"); /* passes the bid */
+    world_pass(w, 300000);
+    call_ok(w, "instance_stop", NULL, "s");
+    w->round_ms = 600000;
+    world_pass(w, 7200000);
+    return w;
+}
+
+static void a_plan_and_a_spot_run_are_counted_again(void **state UNUSED)
+{
+    struct world *w = lived();
+    struct lab_file f = {0};
+    struct refusal why;
+    size_t plans = 0, bids = 0;
+    char text[400];
+
+    assert_int_equal(lab_read(w, "bill_export", "2026-03", &f, NULL), ERR_OK);
+    int64_t line = lab_check(&f, NULL, &why);
+    if (line) {
+        refusal_text(&why, LANG_EN, text, sizeof(text));
+        print_message("# %s\n# %s\n", text, f.line[line - 1]);
+    }
+    assert_int_equal(line, 0);
+    for (size_t i = 0; i < f.len; i++) {
+        plans += lab_is(f.line[i], "price") && strstr(f.line[i], "\"plan.pln_");
+        bids += lab_is(f.line[i], "price") && strstr(f.line[i], "\"bid.ins_");
+    }
+    assert_int_equal(plans, 1);
+    assert_int_equal(bids, 1);
+    lab_file_fini(&f);
+    world_done(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_and_a_spot_run_are_counted_again),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
