@@ -309,7 +309,7 @@ enum size_family size_family(const struct size_job *j);
 const char *size_family_name(enum size_family f); /* "lora" */
 const double *size_coefs(void);                   /* SIZE_COEFS of them, fitted to all cases */
 struct size_spread size_spread(enum size_family f);
-/* size_estimate with other constants (a fold of the calibration, another spread). */
+/* size_estimate with another spread, or other constants (a fold of the calibration; no steps). */
 enum err size_estimate_with(const struct size_model *m, const struct size_job *j,
                             const double coef[SIZE_COEFS], const struct size_spread *spread,
                             struct size_result *ret_r, struct refusal *why);

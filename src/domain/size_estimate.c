@@ -77,7 +77,7 @@ void size_add(struct size_sum *s, enum size_part part, double bytes, const char 
               const char *fmt, ...)
 {
     s->part[part] += bytes;
-    if (bytes == 0 || s->r->step_count == SIZE_STEPS_MAX)
+    if (bytes == 0 || !s->explain || s->r->step_count == SIZE_STEPS_MAX)
         return;
     struct size_step *step = &s->r->step[s->r->step_count++];
     struct strbuf text;
@@ -177,9 +177,9 @@ static void facts(struct size_sum *s, int64_t rows)
     r->family_rows = rows;
 }
 
-enum err size_estimate_with(const struct size_model *m, const struct size_job *j,
-                            const double coef[SIZE_COEFS], const struct size_spread *spread,
-                            struct size_result *ret_r, struct refusal *why)
+static enum err estimate(const struct size_model *m, const struct size_job *j,
+                         const double coef[SIZE_COEFS], const struct size_spread *spread,
+                         bool explain, struct size_result *ret_r, struct refusal *why)
 {
     struct size_model model = *m;
     struct size_result r = {0};
@@ -189,7 +189,7 @@ enum err size_estimate_with(const struct size_model *m, const struct size_job *j
     TRY(size_job_check(m, j, why));
     if (j->framework == SIZE_LITGPT)
         model.tied = false; /* it keeps a head of its own */
-    struct size_sum s = {.m = &model, .j = j, .c = coef, .r = &r};
+    struct size_sum s = {.m = &model, .j = j, .c = coef, .r = &r, .explain = explain};
     size_params(&model, &s.p);
     if (j->task == SIZE_INFER)
         size_inference(&s);
@@ -210,10 +210,17 @@ enum err size_estimate_with(const struct size_model *m, const struct size_job *j
     return ERR_OK;
 }
 
+enum err size_estimate_with(const struct size_model *m, const struct size_job *j,
+                            const double coef[SIZE_COEFS], const struct size_spread *spread,
+                            struct size_result *ret_r, struct refusal *why)
+{
+    return estimate(m, j, coef, spread, coef == fitted, ret_r, why);
+}
+
 enum err size_estimate(const struct size_model *m, const struct size_job *j,
                        struct size_result *ret_r, struct refusal *why)
 {
     struct size_spread spread = size_spread(size_family(j));
 
-    return size_estimate_with(m, j, fitted, &spread, ret_r, why);
+    return estimate(m, j, fitted, &spread, true, ret_r, why);
 }

@@ -89,7 +89,7 @@ static void transformers(struct size_sum *s)
                  "rotary tables of every layer", "%" PRId64 " layers * %.0f * %" PRId64 " * 4 B",
                  s->m->layers, ROPE_TOKENS, s->m->head_dim);
     if (j->measure != SIZE_ALLOCATED)
-        size_add(s, SIZE_FRAGMENTATION, s->c[SIZE_C_CACHE_COPY] * s->part[SIZE_CACHE],
+        size_add(s, SIZE_FRAGMENTATION, s->c[SIZE_C_CACHE_COPY] * whole,
                  "a cache that grows is copied, fitted", "%.2f of the cache",
                  s->c[SIZE_C_CACHE_COPY]);
 }

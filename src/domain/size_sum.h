@@ -20,6 +20,7 @@ struct size_sum {
     double maybe;   /* logits on top, should a fused loss fall back for this model */
     double passing; /* training: activations and logits at their fullest, whatever the peak is */
     struct size_result *r;
+    bool explain; /* steps are written down */
 };
 
 /* The share of the parameters that one rank of a job holds (tensor, pipeline and expert split; the
