@@ -1,9 +1,12 @@
 /* Laws of the money where it meets the store: P1 (evidence), P4 and P5 (terms, holds, budgets) of
- * money.md 4, with every law of funds_check after every step. One store in memory serves all cases;
- * a case is a transaction that is rolled back. A crash is a command whose savepoint is undone. */
+ * money.md 4, with every law of funds_check after every step; the lives also have vouchers of
+ * random scopes and ends, gifts, a credit line and purchases (P2, P9, P10). One store in memory
+ * serves all cases; a case is a transaction that is rolled back. A crash is a command whose
+ * savepoint is undone. */
 #include <stdio.h>
 
 #include "../support/books.h"
+#include "app/fund_source.h"
 #include "tape.h"
 
 #define SLICES_MAX 24
@@ -154,7 +157,8 @@ struct seat {
 };
 struct world {
     utime_t now;
-    int64_t seq, names, topups;
+    int64_t seq, names;
+    int64_t bought, bought_u; /* the last purchase; 0: none to give back */
     struct seat seats[LEASES_MAX];
 };
 
@@ -234,6 +238,79 @@ static enum err do_topup(struct tape *t, struct world *w)
                        &why);
 }
 
+static enum err do_grant(struct tape *t, struct world *w, const struct books *b)
+{
+    static const unsigned scopes[] = {0, 0, 1u << METER_GPU | 1u << METER_CPU,
+                                      1u << METER_DISK | 1u << METER_DISK_STOPPED,
+                                      1u << METER_EGRESS};
+    struct grant_row g = {.project = b->project,
+                          .amount_u = tape_range(t, 1, 400000),
+                          .scope = scopes[tape_below(t, ARRAY_LEN(scopes))],
+                          .gift = tape_chance(t, 30),
+                          .expires_s = b->now_s + tape_range(t, 1, 1500),
+                          .at = b->now};
+    struct refusal why = {0};
+
+    if (tape_chance(t, 20)) {
+        g.scope = 0;
+        assert_true(str_copy(g.sku, sizeof(g.sku), tape_chance(t, 50) ? "disk" : "gpu.RTX 4090"));
+    }
+    assert_true(str_printf(g.id.s, ID_SIZE, "vch_%" PRId64, ++w->names));
+    return fund_grant(b, &g, &why);
+}
+
+/* Buys something, or gives back what was bought last. */
+static enum err do_purchase(struct tape *t, struct world *w, const struct books *b)
+{
+    struct fund_purchase p = {.account = "deferred.all",
+                              .meter = tape_chance(t, 50) ? METER_GPU : METER_DISK,
+                              .sku = "gpu.RTX 4090",
+                              .amount_u = tape_range(t, 0, 300000)};
+    struct fund_split x, again;
+    struct fund_back back;
+    struct refusal why = {0};
+
+    if (w->bought && tape_chance(t, 50)) {
+        struct id id = {""};
+
+        assert_true(str_printf(id.s, ID_SIZE, "pur_%" PRId64, w->bought));
+        int64_t consumed = tape_range(t, 0, w->bought_u);
+        TRY(fund_refund(b, id, consumed, &back, &why));
+        w->bought = 0;
+        return consumed + back.gift_u + back.cash_u + back.credit_u + back.lapsed_u == w->bought_u
+                   ? ERR_OK
+                   : ERR_INTERNAL;
+    }
+    assert_true(str_printf(p.id.s, ID_SIZE, "pur_%" PRId64, ++w->names));
+    TRY(fund_pay(b, &p, &x, &why));
+    TRY(fund_pay(b, &p, &again, &why));
+    w->bought = w->names;
+    w->bought_u = p.amount_u;
+    return memcmp(&x, &again, sizeof(x)) == 0 ? ERR_OK : ERR_INTERNAL;
+}
+
+static enum err do_money(struct tape *t, struct world *w)
+{
+    struct refusal why = {0};
+    struct books b;
+    struct id id = {""};
+
+    TRY(books_open(base, w->now, id_of("prj_one"), &b, &why));
+    switch (tape_below(t, 6)) {
+    case 0:
+        return do_topup(t, w);
+    case 1:
+        assert_true(str_printf(id.s, ID_SIZE, "gft_%" PRId64, ++w->names));
+        return fund_gift(&b, id, tape_range(t, 1, 200000), &why);
+    case 2:
+        return fund_credit_set(&b, tape_range(t, 0, 1000000), &why);
+    case 3:
+        return do_purchase(t, w, &b);
+    default:
+        return do_grant(t, w, &b);
+    }
+}
+
 static enum err step_seat(struct tape *t, struct world *w, struct seat *s)
 {
     struct funds_term term;
@@ -301,9 +378,10 @@ static enum err step(struct tape *t, struct world *w)
 {
     struct refusal why = {0};
 
-    switch (tape_below(t, 12)) {
+    switch (tape_below(t, 13)) {
     case 0:
-        return do_topup(t, w);
+    case 12:
+        return do_money(t, w);
     case 1:
         return do_price(t, w);
     case 2:
@@ -319,7 +397,8 @@ static enum err step(struct tape *t, struct world *w)
 
 static bool refused_well(enum err e)
 {
-    return e == ERR_OK || e == ERR_BALANCE || e == ERR_BUDGET || e == ERR_VALIDATION;
+    return e == ERR_OK || e == ERR_BALANCE || e == ERR_BUDGET || e == ERR_VALIDATION ||
+           e == ERR_TOO_LARGE;
 }
 
 /* As the core does: a term is renewed when half of it is over; now and then that is forgotten. */
@@ -370,6 +449,12 @@ static bool run_world(struct tape *t, struct world *w)
     TAPE_MUST(t, funds_wallet(base, w->now, id_of("prj_one"), &wallet, &why) == ERR_OK);
     TAPE_MUST(t, wallet.held_u == 0);
     TAPE_MUST(t, wallet.cash_u >= 0);
+    /* and every grant is over, to the last unit */
+    struct grant_list open = {0};
+    enum err e = wallet_grant_over(base, w->now / 1000 + 199000, &open);
+    size_t left = open.len;
+    vec_fini(&open);
+    TAPE_MUST(t, e == ERR_OK && left == 0);
     return books_hold(t, w->now + INT64_C(200000000));
 }
 
