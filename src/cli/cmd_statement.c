@@ -5,7 +5,8 @@
 #include "cli/cli.h"
 #include "cli/table.h"
 
-/* All pages of the month as one answer; false when one did not come (a->exit is set). */
+/* All pages of the month as one answer; false when one did not come (a->exit is set). A page that
+ * names itself as the next one is the last. */
 static bool all_pages(struct cli *c, struct call *call, struct answer *a)
 {
     if (!call_send(c, call, a))
@@ -20,6 +21,8 @@ static bool all_pages(struct cli *c, struct call *call, struct answer *a)
             return false;
         }
         json_array_extend(json_object_get(a->json, "moves"), json_object_get(page.json, "moves"));
+        if (json_equal(json_object_get(a->json, "next"), json_object_get(page.json, "next")))
+            break;
         json_object_set(a->json, "next", json_object_get(page.json, "next"));
     }
     return true;

@@ -1,5 +1,8 @@
 /* Who pays: vouchers, gifts, cash, credit line; ends of vouchers to the second; purchases. */
 #include "../support/books.h"
+#include <sodium.h>
+
+#include "app/channel.h"
 #include "app/fund_source.h"
 
 #define S INT64_C(1000)
@@ -277,6 +280,93 @@ static void test_purchase(void **state)
     check_books(s, T0);
 }
 
+/* Time that was rated before a voucher came is not the voucher's to pay. */
+static void test_grant_later(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(10000000);
+    struct funds_disk d = {
+        .id = id_of("dsk_data"), .kind = DISK_DATA, .size_mib = INT64_C(1024) * 1024};
+    struct refusal why = {0};
+    struct books b;
+
+    ok(funds_disk_open(s, id_of("prj_one"), id_of(""), id_of("nod_one"), &d, T0));
+    for (int64_t at = 10; at <= 100; at += 10)
+        ok(funds_node_time(s, T0 + at * S, id_of("nod_one"), T0 + at * S, true));
+    grant(s, T0 + 100 * S, "vch_a", 1000000, T0_S + 86400, 0, "");
+    b = books_at(s, T0 + 100 * S);
+    ok(funds_post_free(&b, &why));
+    assert_int_equal(balance(s, "voucher.vch_a"), 1000000);
+    assert_true(balance(s, "cash.prj_one") < 10000000);
+    check_books(s, T0 + 100 * S);
+}
+
+/* What the credit line paid comes back to it first. */
+static void test_credit_purchase(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(300);
+    struct fund_purchase p = {
+        .id = id_of("pur_a"), .account = "deferred.rsv_a", .meter = METER_GPU, .amount_u = 1000};
+    struct books b = books_at(s, T0);
+    struct fund_split x;
+    struct fund_back back;
+    struct refusal why = {0};
+
+    ok(fund_credit_set(&b, 5000, &why));
+    ok(fund_pay(&b, &p, &x, &why));
+    assert_int_equal(x.cash_u, 300);
+    assert_int_equal(x.credit_u, 700);
+    ok(fund_refund(&b, p.id, 200, &back, &why));
+    assert_int_equal(back.credit_u, 700);
+    assert_int_equal(back.cash_u, 100);
+    assert_int_equal(balance(s, "credit.prj_one"), 0);
+    check_books(s, T0);
+}
+
+static void sign(const struct channel_row *c, const char *text, char ret_hex[65])
+{
+    unsigned char key[32], mac[crypto_auth_hmacsha256_BYTES];
+
+    assert_int_equal(sodium_hex2bin(key, sizeof(key), c->key, 64, NULL, NULL, NULL), 0);
+    crypto_auth_hmacsha256(mac, (const unsigned char *)text, strlen(text), key);
+    (void)sodium_bin2hex(ret_hex, 65, mac, sizeof(mac));
+}
+
+static void test_notice(void **state)
+{
+    (void)state;
+    struct channel_row c = {.name = "pay", .kind = CHANNEL_HMAC};
+    struct channel_notice n = {"pay", "ord_a", "10.00", "CNY", "r1", "n1", 5}, m;
+    char text[CHANNEL_TEXT_SIZE], other[CHANNEL_TEXT_SIZE], hex[65];
+    struct refusal why = {0};
+
+    memset(c.key, 'a', 64);
+    ok(channel_notice_text(&n, text));
+    assert_string_equal(text, "suanli-notice-1\npay\nord_a\n10.00\nCNY\nr1\n5\nn1");
+    sign(&c, text, hex);
+    ok(channel_notice_check(&c, text, hex, &why));
+    const char **fields[] = {&m.channel, &m.order, &m.amount, &m.currency, &m.reference, &m.nonce};
+    for (size_t i = 0; i <= ARRAY_LEN(fields); i++) {
+        m = n;
+        if (i < ARRAY_LEN(fields))
+            *fields[i] = "x";
+        else
+            m.time_s++;
+        ok(channel_notice_text(&m, other));
+        assert_int_equal(channel_notice_check(&c, other, hex, &why), ERR_NOTICE_SIGNATURE);
+        if (i < ARRAY_LEN(fields)) { /* no field can be moved into the next */
+            *fields[i] = "a\nb";
+            assert_int_equal(channel_notice_text(&m, other), ERR_VALIDATION);
+        }
+    }
+    assert_int_equal(channel_notice_check(&c, text, "", &why), ERR_NOTICE_SIGNATURE);
+    c.off = true;
+    assert_int_equal(channel_notice_check(&c, text, hex, &why), ERR_NOTICE_SIGNATURE);
+    c = (struct channel_row){.name = "test", .kind = CHANNEL_TEST};
+    assert_int_equal(channel_notice_check(&c, text, hex, &why), ERR_NOTICE_SIGNATURE);
+}
+
 static void test_many(void **state)
 {
     (void)state;
@@ -319,6 +409,9 @@ int main(void)
         {"a credit line lends up to its limit and is repaid first", test_credit, 0, 0, 0},
         {"a purchase is paid in order, once, and refunded in the paid ratio", test_purchase, 0, 0,
          0},
+        {"a voucher does not pay for what was before it", test_grant_later, 0, 0, 0},
+        {"what credit paid comes back to it first", test_credit_purchase, 0, 0, 0},
+        {"a notice is signed over every field", test_notice, 0, 0, 0},
         {"as many vouchers as there may be end one after another", test_many, 0, 0, 0},
     };
 
