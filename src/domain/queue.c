@@ -2,7 +2,7 @@
 
 #define OVERRUN_S 600 /* what ran past its estimate is expected to take so much longer */
 
-/* Found on a year of gang jobs at 60 to 95 % load; docs/queue.md has the neighbours' figures. */
+/* Found on gang jobs at 60 to 95 % load; docs/queue.md has the neighbours and their figures. */
 const struct queue_rules queue_rules_ours = {.order = QUEUE_DUE,
                                              .backfill = true,
                                              .reservations = 16,
