@@ -245,16 +245,18 @@ static int place_order(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* What everybody's software runs on. */
-static bool mainstream(const struct size_place *p)
+/* Free here now; what everybody's software runs on; what is busy or unusual. */
+static int standing(const struct size_place *p)
 {
-    return p->offer || (p->card && p->card->bf16 && str_eq(p->card->vendor, "NVIDIA"));
+    if (p->offer)
+        return p->offer->free >= p->count ? 0 : 2;
+    return p->card && p->card->bf16 && str_eq(p->card->vendor, "NVIDIA") ? 1 : 2;
 }
 
 static bool better(const struct size_place *x, const struct size_place *y, int64_t a, int64_t b)
 {
-    if (mainstream(x) != mainstream(y))
-        return mainstream(x);
+    if (standing(x) != standing(y))
+        return standing(x) < standing(y);
     if ((x->verdict == SIZE_FITS) != (y->verdict == SIZE_FITS))
         return x->verdict == SIZE_FITS;
     return a < b;
@@ -500,6 +502,30 @@ static void advise_other(const struct size_ask *a, const struct size_ask *other,
         advise(f, kind, then.name, then.need.expected, was > 0 && is >= 0 ? was - is : -1);
 }
 
+/* Cards of boards for training, of which eight and more are joined. */
+static bool for_training(const struct size_place *p)
+{
+    return p->card && p->card->domain >= 8;
+}
+
+/* Serving on a card that is not made for training, where one of those was the other way. */
+static void advise_card(struct size_choice *f)
+{
+    const size_t pick = f->cheap != SIZE_MAX ? f->cheap : f->small;
+    int64_t other = -1;
+
+    if (pick == SIZE_MAX || for_training(&f->places.at[pick]))
+        return;
+    const struct size_place *p = &f->places.at[pick];
+    for (size_t i = 0; i < f->places.len; i++) {
+        int64_t u = for_training(&f->places.at[i]) ? hour_u(&f->places.at[i]) : -1;
+        if (u >= 0 && (other < 0 || u < other))
+            other = u;
+    }
+    if (f->cheap == SIZE_MAX || other > hour_u(p))
+        advise(f, SIZE_ADVICE_CARD, p->name, p->need.expected, other >= 0 ? other - hour_u(p) : -1);
+}
+
 /* A smaller model of the same family. */
 static void advise_smaller(const struct size_ask *a, struct size_choice *f)
 {
@@ -546,12 +572,7 @@ static void advice_make(const struct size_ask *a, const struct offer *offers, si
         other.job.weights = SIZE_AWQ4;
         advise_other(a, &other, SIZE_ADVICE_QUANTISE, offers, count, f);
     }
-    /* big training cards that serve one small model */
-    if (f->small != SIZE_MAX && f->cheap == SIZE_MAX) {
-        const struct size_place *p = &f->places.at[f->small];
-        if (p->count == 1 && p->usable < 50 * GIB)
-            advise(f, SIZE_ADVICE_CARD, p->name, p->need.expected, -1);
-    }
+    advise_card(f);
     advise_smaller(a, f);
 }
 

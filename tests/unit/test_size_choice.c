@@ -221,7 +221,8 @@ static void test_money(void **state UNUSED)
     assert_int_not_equal(c.cheap, SIZE_MAX);
     const struct size_place *best = &c.places.at[c.cheap];
     for (size_t i = 0; i < c.places.len; i++)
-        if (c.places.at[i].cost_u >= 0 && c.places.at[i].verdict == best->verdict)
+        if (c.places.at[i].cost_u >= 0 && c.places.at[i].verdict == best->verdict &&
+            c.places.at[i].offer->free >= c.places.at[i].count)
             assert_true(c.places.at[i].cost_u >= best->cost_u);
     for (size_t i = 0; i < c.stage_count; i++) {
         char line[SIZE_RENT_MAX];
@@ -241,6 +242,32 @@ static void test_money(void **state UNUSED)
     size_choice_fini(&c);
     size_choice_fini(&more);
     size_choice_fini(&none);
+}
+
+/* What is busy is shown, not advised; serving takes the card that is cheaper by the hour. */
+static void test_busy_and_advice(void **state UNUSED)
+{
+    struct offer offers[3];
+    struct size_ask a;
+    struct size_choice c;
+    bool told = false;
+
+    offers_make(offers);
+    ask("{\"model\":\"Qwen2.5-1.5B\",\"task\":\"infer\"}", &a);
+    assert_int_equal(size_choose(&a, offers, 2, &c, NULL), ERR_OK);
+    assert_string_equal(c.places.at[c.cheap].name, "RTX 4090");
+    for (size_t i = 0; i < c.advice_count; i++)
+        if (c.advice[i].kind == SIZE_ADVICE_CARD) {
+            told = true;
+            assert_string_equal(c.advice[i].subject, "RTX 4090");
+            assert_int_equal(c.advice[i].saves_u, 9000000 - 1980000);
+        }
+    assert_true(told);
+    size_choice_fini(&c);
+    offers[0].free = 0;
+    assert_int_equal(size_choose(&a, offers, 2, &c, NULL), ERR_OK);
+    assert_string_equal(c.places.at[c.cheap].name, "A100 SXM4 80GB");
+    size_choice_fini(&c);
 }
 
 static void test_unknown_card(void **state UNUSED)
@@ -405,12 +432,19 @@ static void test_family_key(void **state UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults_are_noted), cmocka_unit_test(test_parallel),
-        cmocka_unit_test(test_question_refused),   cmocka_unit_test(test_numbers_alone),
-        cmocka_unit_test(test_places_hold_it),     cmocka_unit_test(test_money),
-        cmocka_unit_test(test_unknown_card),       cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_training_speed),     cmocka_unit_test(test_decode_speed),
-        cmocka_unit_test(test_learning),           cmocka_unit_test(test_learned_interval_is_used),
+        cmocka_unit_test(test_defaults_are_noted),
+        cmocka_unit_test(test_parallel),
+        cmocka_unit_test(test_question_refused),
+        cmocka_unit_test(test_numbers_alone),
+        cmocka_unit_test(test_places_hold_it),
+        cmocka_unit_test(test_money),
+        cmocka_unit_test(test_unknown_card),
+        cmocka_unit_test(test_busy_and_advice),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_training_speed),
+        cmocka_unit_test(test_decode_speed),
+        cmocka_unit_test(test_learning),
+        cmocka_unit_test(test_learned_interval_is_used),
         cmocka_unit_test(test_family_key),
     };
 
