@@ -146,10 +146,8 @@ static void print_memory(struct cli *c, const struct size_screen *s)
     }
     table_print(&t, stdout, c->color);
     table_fini(&t);
-    if (r->load_peak > r->total.expected)
-        printf(tr("While loading: %.2f GiB for a moment."), (double)r->load_peak / SIZE_GIB);
-    if (r->load_peak > r->total.expected)
-        putchar('\n');
+    if (r->load_peak > 0)
+        printf(tr("While loading: up to %.2f GiB.\n"), (double)r->load_peak / SIZE_GIB);
     if (r->host > 0)
         printf(tr("Main memory for what is offloaded: %.1f GiB.\n"), (double)r->host / SIZE_GIB);
     if (r->family_rows > 0)
@@ -157,6 +155,24 @@ static void print_memory(struct cli *c, const struct size_screen *s)
                size_family_name(r->family));
     else
         printf("%s\n", tr("The interval rests on the formula alone: no measured run is like it."));
+}
+
+/* The least change that lets a smaller card do: "activation checkpointing brings it under 24 GiB".
+ */
+static void print_step_down(const struct size_screen *s)
+{
+    int64_t now = size_class_gib(s->result.total.expected);
+    const struct size_way *best = NULL;
+
+    for (size_t i = 0; i < s->choice.way_count; i++) {
+        const struct size_way *w = &s->choice.ways[i];
+        if (w->class_gib && (!now || w->class_gib < now) &&
+            (!best || w->total.expected > best->total.expected))
+            best = w;
+    }
+    if (best)
+        printf(tr("Least change: %s brings it under %" PRId64 " GiB.\n"), tr(best->text),
+               best->class_gib);
 }
 
 static void print_ways(struct cli *c, const struct size_screen *s)
@@ -184,6 +200,7 @@ static void print_ways(struct cli *c, const struct size_screen *s)
     }
     table_print(&t, stdout, c->color);
     table_fini(&t);
+    print_step_down(s);
 }
 
 /* Every card under the smallest number of it that holds the job. */
@@ -424,6 +441,7 @@ static void print_steps(const struct size_screen *s)
         grouped(st->bytes, bytes, sizeof(bytes));
         printf("%s = %s\n    %s\n    [%s]\n", tr(part_text[st->part]), bytes, st->text, st->source);
     }
+    printf("%s\n", tr("disk = (image 20 GiB + download + conversion + data + checkpoints) / 0.85"));
     if (s->ask.job.task == SIZE_INFER || s->choice.small == SIZE_MAX)
         return;
     const struct size_place *p = &s->choice.places.at[s->choice.small];
