@@ -181,6 +181,21 @@ static bool is_country(const char *text)
            text[1] <= 'Z';
 }
 
+/* A rule that begins at the same second says something about it already. */
+static enum err refuse_known(struct op *op, const struct tax_rule_row *r)
+{
+    struct tax_rule_list list = {0};
+    bool known = false;
+    enum err e = tax_rule_list_all(op->store, &list);
+
+    for (size_t i = 0; i < list.len; i++)
+        known |= str_eq(list.at[i].country, r->country) && str_eq(list.at[i].prefix, r->prefix) &&
+                 list.at[i].from_s == r->from_s;
+    vec_fini(&list);
+    TRY(people_try(op, e));
+    return known ? people_exists(op, "tax rule", r->country) : ERR_OK;
+}
+
 enum err op_tax_set(struct op *op)
 {
     const char *country = people_arg(op, "country", ""), *sku = people_arg(op, "sku", "");
@@ -205,6 +220,7 @@ enum err op_tax_set(struct op *op)
     (void)str_copy(r.country, sizeof(r.country), country);
     r.inclusive = !exclusive;
     r.from_s = (at + MS_PER_S - 1) / MS_PER_S;
+    TRY(refuse_known(op, &r));
     TRY(people_try(op, tax_rule_add(op->store, &r)));
     json_rule(op, &r);
     return ERR_OK;

@@ -21,7 +21,7 @@ def used(path, project, rows, back=2):
         for i, (sku, seconds) in enumerate(rows):
             price, p, den = db.execute("SELECT id, p, d FROM price_version WHERE sku=? ORDER BY valid_from_s LIMIT 1",
                                        (sku,)).fetchone()
-            subject = f"ins_past{i}"
+            subject = f"ins_{project}{i}"
             window = f"{subject}/0/{price}/{year:04}{month:02}"
             db.execute("INSERT INTO rating_window(id, project, instance, subject, lease, meter, sku, price, year, month,"
                        " qty, rated_u, posted_u, posts, from_s, to_s, simulated) VALUES(?,?,?,?,'',0,?,?,?,?,?,?,0,0,?,?,0)",

@@ -123,10 +123,29 @@ MUTANTS = [
     (A + "channel.c", "!c->off && signed_by", "signed_by", "a channel that is off goes on paying"),
     (A + "channel.c", "if (!one_line(fields[i]))", "if (false)", "a notice's fields can be moved about"),
     (A + "funds_rate.c", "    if (c[0].price.s[0]) {", "    if (false) {", "what is shown per hour knows no plan"),
+    (D + "bill.c", "        c->ties--;\n", "", "streamed lines get more than there is to give"),
+    (D + "bill.c", "    c->counts[remainder]++;", "", "the streamed cut forgets remainders"),
+    (A + "close_write.c", "MIN(u, *io_cash_u);\n    *io_cash_u -= from_cash;", "u;", "tax on top overdraws the wallet"),
+    (A + "close_write.c", "if (parts[i] == 0)\n            continue;", "continue;", "tax inside stays revenue"),
+    (A + "close_write.c", "if (w->st.residue_u > 0) {", "if (false) {", "the residue is kept"),
+    (A + "close_write.c", "if (e == ERR_OK && is_credit(c->dr))", "if (false)", "vouchers are invoiced"),
+    (A + "close_write.c", "e = cost_before(w->b, l, &from_u);", "from_u = 0;", "a correction takes the first charges"),
+    (A + "close_write.c", "    TRY(corrections(w, p));\n", "", "late usage is never billed"),
+    (A + "close.c", "if (b.now_s >= r.month.to_s + BILL_COLLECT_S) {", "if (b.now_s >= r.month.to_s) {",
+     "a month closes before it is collected"),
+    (A + "close.c", "TRY(advance(&b, &r.month));", "", "a month closes again"),
+    (A + "close.c", "if (from_s >= state.until_s)\n        return ERR_OK;", "return ERR_OK;",
+     "late usage changes a closed month"),
+    (A + "close_tax.c", "strlen(r->prefix) >= strlen(best->prefix)", "false", "the first tax rule wins"),
+    (A + "close_tax.c", "if (amount_minor >= 0)", "if (true)", "a group below zero has no tax"),
+    (A + "invoice.c", "    TRY(check_paid(&b, &st, why));\n", "", "what is owed is invoiced"),
+    (A + "invoice.c", "amount_minor > rest ||", "", "more is taken back than was invoiced"),
+    (A + "invoice.c", "t.tax_minor = MIN(t.tax_minor, rest[i].tax_minor);", "t.tax_minor = 0;",
+     "a credit note takes no tax back"),
 ]
-APP_TESTS = [("tests/unit/test_plan", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
+APP_TESTS = [("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
              ("tests/unit/test_money_ops", []), ("tests/unit/test_wallet", []), ("tests/unit/test_funds", []),
-             ("tests/prop/prop_funds", ["--cases", "600", "--seed", "1"])]
+             ("tests/prop/prop_funds", ["--cases", "600", "--seed", "1"]), ("tests/prop/prop_close", ["--cases", "3000", "--seed", "1"])]
 TESTS = [("tests/golden/test_golden", ["tests/golden/billing.tsv", "tests/golden/extra.tsv"])] + \
         [(f"tests/unit/test_{t}", []) for t in ("money", "ledger", "term", "bill", "calendar")] + \
         [(f"tests/prop/prop_{t}", ["--cases", "1500", "--seed", "1"]) for t in ("money", "bill", "ledger", "calendar", "price")]
