@@ -20,7 +20,7 @@ struct config {
     int64_t full, sliding, linear; /* layers of each kind that are listed */
     int64_t bits, load_4, load_8, double_quant;
     struct {
-        int64_t layers, hidden, ffn, patch, image, merge;
+        int64_t layers, hidden, ffn, patch, image, merge, out;
     } tower;
     char kind[40], dtype[16], method[24];
     bool inner_kind; /* kind is that of the text part */
@@ -106,6 +106,7 @@ static const struct field tower_fields[] = {
     {"hidden_size", WHOLE, AT(tower.hidden)},       {"embed_dim", WHOLE, AT(tower.hidden)},
     {"intermediate_size", WHOLE, AT(tower.ffn)},    {"patch_size", WHOLE, AT(tower.patch)},
     {"image_size", WHOLE, AT(tower.image)},         {"spatial_merge_size", WHOLE, AT(tower.merge)},
+    {"out_hidden_size", WHOLE, AT(tower.out)},
 };
 
 enum trait {
@@ -391,13 +392,16 @@ static void take_tower(const struct config *c, struct size_model *m)
 
     if (c->tower.layers <= 0 || c->tower.layers > 1000 || h <= 0 || h > 100000 || f > 1000000)
         return;
-    m->tower_params = c->tower.layers * (4 * h * h + 2 * h * f + 13 * h);
+    /* towers that name an output width have gated MLPs, and merge neighbours in two matrices */
+    int64_t merge = MIN(MAX(c->tower.merge, (int64_t)1), (int64_t)64), side = h * merge * merge;
+    bool merges = c->tower.out > 0 && c->tower.out <= 100000 && side <= 1000000;
+    m->tower_params = c->tower.layers * (4 * h * h + (merges ? 3 : 2) * h * f + 13 * h);
+    m->tower_params += merges ? side * side + side * c->tower.out : 0;
     if (c->tower.patch > 0 && c->tower.patch <= 1000 && c->tower.image > 0 &&
         c->tower.image <= 100000) {
-        int64_t side = c->tower.image / c->tower.patch;
-        int64_t merge = c->tower.merge > 0 ? c->tower.merge * c->tower.merge : 1;
-        m->tower_params += 3 * c->tower.patch * c->tower.patch * h + side * side * h;
-        m->tower_tokens = side * side / merge;
+        int64_t patches = c->tower.image / c->tower.patch;
+        m->tower_params += 3 * c->tower.patch * c->tower.patch * h + patches * patches * h;
+        m->tower_tokens = patches * patches / (merge * merge);
     }
 }
 

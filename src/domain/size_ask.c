@@ -574,8 +574,10 @@ enum err size_ask_read(const json_t *args, struct size_ask *a, struct refusal *w
     assume_recipe(a, &said);
     assume_weights(a);
     assume_work(a);
-    a->cards = MAX(j->dp, (int64_t)1) * MAX(j->tp, (int64_t)1) * MAX(j->pp, (int64_t)1) *
-               MAX(j->cp, (int64_t)1);
+    int64_t ranks = MAX(j->dp, (int64_t)1) * MAX(j->tp, (int64_t)1) * MAX(j->cp, (int64_t)1);
+    if (j->ep > 1 && ranks % j->ep != 0)
+        return no(why, "parallel", N_("ep must divide dp x tp x cp: experts lie on those ranks"));
+    a->cards = ranks * MAX(j->pp, (int64_t)1);
     size_job_default(&a->model, j);
     return size_job_check(&a->model, j, why);
 }

@@ -241,6 +241,24 @@ static void test_config_parts(void **state UNUSED)
     assert_true(llabs(size_params_total(&m) - 4300079472) < 20000000);
 }
 
+/* Qwen2.5-VL-7B, published as 8,292,166,656: its tower merges four neighbours through an MLP. */
+static void test_config_tower(void **state UNUSED)
+{
+    struct size_model m;
+    struct refusal why;
+
+    assert_int_equal(
+        config(
+            "{\"model_type\":\"qwen2_5_vl\",\"hidden_size\":3584,\"intermediate_size\":18944,"
+            "\"num_attention_heads\":28,\"num_hidden_layers\":28,\"num_key_value_heads\":4,"
+            "\"tie_word_embeddings\":false,\"vocab_size\":152064,\"vision_config\":{\"depth\":32,"
+            "\"hidden_size\":1280,\"intermediate_size\":3420,\"out_hidden_size\":3584,"
+            "\"patch_size\":14,\"spatial_merge_size\":2}}",
+            &m, &why),
+        ERR_OK);
+    assert_true(llabs(size_params_total(&m) - 8292166656) < 10000000);
+}
+
 static void test_config_broken(void **state UNUSED)
 {
     static const struct {
@@ -547,23 +565,15 @@ static void test_card_rows(void **state UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_name_formats),
-        cmocka_unit_test(test_unknown_name),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_every_row),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_config),
-        cmocka_unit_test(test_config_experts),
-        cmocka_unit_test(test_config_parts),
-        cmocka_unit_test(test_config_broken),
-        cmocka_unit_test(test_config_deep),
-        cmocka_unit_test(test_safetensors),
-        cmocka_unit_test(test_safetensors_broken),
-        cmocka_unit_test(test_index),
-        cmocka_unit_test(test_gguf),
-        cmocka_unit_test(test_gguf_hostile),
-        cmocka_unit_test(test_cards),
+        cmocka_unit_test(test_names),         cmocka_unit_test(test_name_formats),
+        cmocka_unit_test(test_unknown_name),  cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_every_row),     cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_config),        cmocka_unit_test(test_config_experts),
+        cmocka_unit_test(test_config_parts),  cmocka_unit_test(test_config_tower),
+        cmocka_unit_test(test_config_broken), cmocka_unit_test(test_config_deep),
+        cmocka_unit_test(test_safetensors),   cmocka_unit_test(test_safetensors_broken),
+        cmocka_unit_test(test_index),         cmocka_unit_test(test_gguf),
+        cmocka_unit_test(test_gguf_hostile),  cmocka_unit_test(test_cards),
         cmocka_unit_test(test_card_rows),
     };
 

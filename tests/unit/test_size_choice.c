@@ -99,6 +99,7 @@ static void test_question_refused(void **state UNUSED)
         {"{\"model\":\"Qwen2.5-7B\",\"parallel\":\"tp\"}", "parallel"},
         {"{\"model\":\"Qwen2.5-7B\",\"parallel\":\"tp=0\"}", "parallel"},
         {"{\"model\":\"Qwen2.5-7B\",\"parallel\":\"zero=4\"}", "parallel"},
+        {"{\"model\":\"Mixtral-8x7B\",\"parallel\":\"tp=2,ep=8\"}", "parallel"},
         {"{\"model\":\"Qwen2.5-7B\",\"targets\":\"nothing\"}", "targets"},
         {"{\"model\":\"Qwen2.5-7B\",\"offload\":\"moon\"}", "offload"},
         {"{\"model\":\"Qwen2.5-7B\",\"tokens\":\"-1\"}", "tokens"},

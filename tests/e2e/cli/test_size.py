@@ -274,6 +274,34 @@ def live_offers_give_prices_and_lines_to_paste():
 
 
 @test
+def runs_of_ours_move_the_interval_and_compare_sends_the_question():
+    fake = fakes.Fake()
+    home = home_new(fake.url)
+    before = doc("Qwen2.5-7B", home=home)
+    run_of = lambda family, measured: {"instance": "ins_1", "model_family": family, "framework": "transformers", "task": "lora",
+                                       "estimate": 10 * GIB, "measured": measured, "at": "2026-01-01T00:00:00Z"}
+    fake.over["size_runs"] = {"runs": [run_of("qwen2.5", 10 * GIB + i) for i in range(30)]}
+    after = doc("Qwen2.5-7B", home=home)
+    spread = lambda d: d["total"]["high"] - d["total"]["low"]
+    check(after["total"]["expected"] == before["total"]["expected"] and spread(after) < spread(before) / 2, (before["total"], after["total"]))
+    fake.over["size_runs"] = {"runs": [run_of("llama-3.1", 10 * GIB)] * 30}
+    check(doc("Qwen2.5-7B", home=home)["total"] == before["total"])
+    fake.reset()
+    os.makedirs(AT("mine"), exist_ok=True)
+    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
+    with open(AT("mine/config.json"), "w") as f:
+        json.dump(config, f)
+    for words, want in ((["Qwen2.5-7B", "--seq", "512"], {"model": "Qwen2.5-7B", "seq": 512}),
+                        ([AT("mine"), "--task", "full"], {"model": AT("mine"), "task": "full", "config": config})):
+        p = run(*words, "--compare", "work", home=home)
+        check(p.returncode == 0 and "measured" in p.out, p)
+        sent = [r for r in fake.requests if r["op"] == "size_compare"][-1]["body"]
+        check(sent == {"instance": "work", "size": want}, sent)
+    p = run(AT("cut.gguf"), "--compare", "work", home=home)
+    check(p.returncode == 2 and "config.json" in p.err, p)
+
+
+@test
 def a_server_that_is_silent_or_gone_delays_nothing():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
