@@ -238,16 +238,31 @@ static size_t groups(const struct rows *rows, struct fold *fold, size_t max)
 static const char *const family_id[SIZE_FAMILIES] = {
     "INFER", "INFER_QUANT", "INFER_PROCESS", "LORA", "QLORA", "FULL", "ENGINE"};
 
+/* Rows whose estimate a constant moves. */
+static int moved(const struct rows *rows, const double coef[SIZE_COEFS], int k)
+{
+    double other[SIZE_COEFS], a, b;
+    int n = 0;
+
+    memcpy(other, coef, sizeof(other));
+    other[k] *= 1.05;
+    for (size_t i = 0; i < rows->n; i++)
+        n += fitted_row(&rows->c[i]) && ratio(&rows->c[i], coef, &a) &&
+             ratio(&rows->c[i], other, &b) && fabs(a - b) > 1e-7;
+    return n;
+}
+
 static void write_fit(FILE *f, const struct rows *rows, const struct fold *fold, size_t folds,
                       const double coef[SIZE_COEFS])
 {
     fprintf(
         f,
         "/* Made by tools/size-fit from tests/golden/sizing-cases.tsv: do not edit. FIT(constant,"
-        " value);\n * SPREAD(family, low, high, rows): measured over estimate, rows not "
+        " value,\n * rows it moves); SPREAD(family, low, high, rows): measured over estimate on "
+        "rows not "
         "seen. */\n");
     for (int k = 0; k < SIZE_COEFS; k++)
-        fprintf(f, "FIT(%s, %.6g)\n", coef_name[k], coef[k]);
+        fprintf(f, "FIT(%s, %.6g, %d)\n", coef_name[k], coef[k], moved(rows, coef, k));
     for (int s = 0; s < SIZE_FAMILIES; s++) {
         struct size_spread p = spread(rows, fold, folds, (enum size_family)s, NULL);
         fprintf(f, "SPREAD(%s, %.4f, %.4f, %" PRId64 ")\n", family_id[s], p.low, p.high, p.rows);

@@ -8,7 +8,7 @@
 #define GB 1e9
 
 static const double fitted[SIZE_COEFS] = {
-#define FIT(id, value) [SIZE_C_##id] = value,
+#define FIT(id, value, rows) [SIZE_C_##id] = value,
 #define SPREAD(family, low, high, rows)
 #include "domain/size_fit.def"
 #undef FIT
@@ -16,7 +16,7 @@ static const double fitted[SIZE_COEFS] = {
 };
 
 static const struct size_spread spreads[SIZE_FAMILIES] = {
-#define FIT(id, value)
+#define FIT(id, value, rows)
 #define SPREAD(family, low, high, rows) [SIZE_FAMILY_##family] = {low, high, rows},
 #include "domain/size_fit.def"
 #undef FIT
