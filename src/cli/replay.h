@@ -6,7 +6,6 @@
 #include "cli/cli.h"
 
 #define REPLAY_ROWS_MAX 4000000
-#define REPLAY_FILE_MAX ((size_t)512 << 20)
 #define REPLAY_COLUMNS_MAX 24
 
 /* A file with a head line and commas between the fields; no quotes. */

@@ -129,6 +129,7 @@ def philly_on_300_nodes_gangs_wait_half_as_long_as_with_easy():
         check(gangs[0] <= 0.5 * gangs[1], (load, gangs))
         check(longest[0] <= 2 * longest[1], (load, longest))
         check(used[0] >= used[1] - 1e-4 and used[2] >= used[3], (load, used))
+        check(ours["cpu_ms"] <= 15 * max(easy["cpu_ms"], 50), (load, ours["cpu_ms"], easy["cpu_ms"]))
 
 def table(name, head, rows):
     path = os.path.join(HOME, name)
