@@ -105,11 +105,13 @@ static const struct layout *serve_layout(struct search *s, int64_t domain, int64
 /* Training on n cards: whole copies when one card holds it, else shards. */
 static const struct layout *train_layout(struct search *s, int64_t usable, int64_t n)
 {
-    const struct layout *l = layout_get(s, n, 1, 1, SIZE_DDP);
+    const struct layout *whole = layout_get(s, n, 1, 1, SIZE_DDP), *shards;
+    enum size_verdict v = whole ? verdict_of(&whole->total, usable) : SIZE_NO;
 
-    if (n == 1 || (l && verdict_of(&l->total, usable) != SIZE_NO))
-        return l;
-    return layout_get(s, n, 1, 1, SIZE_FSDP);
+    if (n == 1 || v == SIZE_FITS)
+        return whole;
+    shards = layout_get(s, n, 1, 1, SIZE_FSDP);
+    return shards && (!whole || verdict_of(&shards->total, usable) > v) ? shards : whole;
 }
 
 static const struct layout *layout_for(struct search *s, int64_t domain, int64_t usable, int64_t n)
@@ -324,10 +326,14 @@ static void way_try(const struct size_ask *a, const struct size_job *j, int64_t 
         size_ask_estimate(a, j, &r, NULL) != ERR_OK ||
         (double)r.total.expected > 0.97 * (double)now)
         return;
-    f->ways[f->way_count++] = (struct size_way){.text = text,
-                                                .flags = flags,
-                                                .total = r.total,
-                                                .class_gib = size_class_gib(r.total.expected)};
+    struct size_way *w = &f->ways[f->way_count++];
+    *w = (struct size_way){
+        .text = text, .total = r.total, .class_gib = size_class_gib(r.total.expected)};
+    int64_t n = strstr(flags, "--seq") ? j->seq : j->batch;
+    size_t k = strcspn(flags, "#"); /* '#' stands for the new figure */
+    bool fits = flags[k] ? str_printf(w->flags, sizeof(w->flags), "%.*s%" PRId64, (int)k, flags, n)
+                         : str_copy(w->flags, sizeof(w->flags), flags);
+    CHECK(fits);
 }
 
 static int way_order(const void *a, const void *b)
@@ -354,7 +360,7 @@ static void ways_train(const struct size_ask *a, int64_t now, struct size_choice
     if (was->batch > 1)
         TRY_WAY(j.batch = 1, N_("micro-batch 1, accumulate more"), "--micro-batch 1");
     if (was->seq > 512)
-        TRY_WAY(j.seq = was->seq / 2, N_("half the sequence length"), "--seq HALF");
+        TRY_WAY(j.seq = was->seq / 2, N_("half the sequence length"), "--seq #");
     if (was->task == SIZE_LORA || was->task == SIZE_FULL)
         TRY_WAY((j.task = SIZE_QLORA, j.weights = SIZE_NF4_DQ, j.precision = SIZE_PURE16,
                  j.rank = MAX(j.rank, (int64_t)16), j.targets |= SIZE_TARGET_ALL),
@@ -389,10 +395,10 @@ static void ways_serve(const struct size_ask *a, int64_t now, struct size_choice
     if (was->kv.k == SIZE_FORMAT_NONE || size_bits(was->kv.k) > 8)
         TRY_WAY(j.kv.k = j.kv.v = SIZE_FP8, N_("8-bit cache"), "--kv fp8");
     if (was->batch > 1)
-        TRY_WAY(j.batch = was->batch / 2, N_("half as many requests at once"), "--batch HALF");
+        TRY_WAY(j.batch = was->batch / 2, N_("half as many requests at once"), "--batch #");
     if (was->seq > 1024)
         TRY_WAY((j.seq = was->seq / 2, j.generate = MIN(j.generate, j.seq)), N_("half the context"),
-                "--seq HALF");
+                "--seq #");
     if (was->tp <= 1 && was->pp <= 1 && a->model.heads % 2 == 0)
         TRY_WAY(j.tp = 2, N_("split over two cards"), "--parallel tp=2");
 }

@@ -43,8 +43,8 @@ struct size_places {
 
 /* A change that makes the job smaller. */
 struct size_way {
-    const char *text;  /* static, catalogue key: "activation checkpointing" */
-    const char *flags; /* static: "--checkpointing full" */
+    const char *text; /* static, catalogue key: "activation checkpointing" */
+    char flags[40];   /* to paste: "--checkpointing full" */
     struct size_range total;
     int64_t class_gib; /* the smallest usual card that then holds it; 0 none */
 };

@@ -220,12 +220,23 @@ def wrong_words_are_refused_with_what_is_possible():
 
 @test
 def checkpointing_micro_batch_and_quantisation_lower_it():
-    base = doc("Llama-3.1-8B", "--task", "lora", "--checkpointing", "none", "--micro-batch", "2", "--seq", "512")
+    base = doc("Llama-3.1-8B", "--task", "lora", "--checkpointing", "none", "--micro-batch", "2", "--seq", "514")
     flags = {w["flags"]: w["total"]["expected"] for w in base["ways"]}
     for wanted in ("--checkpointing full", "--micro-batch 1", "--task qlora"):
         check(wanted in flags and flags[wanted] < base["total"]["expected"], (wanted, flags))
-    done = doc("Llama-3.1-8B", "--task", "lora", "--checkpointing", "full", "--micro-batch", "2", "--seq", "512")
+    done = doc("Llama-3.1-8B", "--task", "lora", "--checkpointing", "full", "--micro-batch", "2", "--seq", "514")
     check(done["total"]["expected"] == flags["--checkpointing full"], (done["total"], flags))
+
+
+@test
+def each_change_can_be_pasted_and_does_what_it_says():
+    for words in (["Llama-3.1-8B"], ["Llama-3.1-8B", "--task", "full"], ["Qwen2.5-14B", "--task", "infer"],
+                  ["Llama-3.1-70B", "--task", "infer", "--framework", "vllm"], ["Mixtral-8x7B", "--task", "qlora"]):
+        for w in doc(*words)["ways"]:
+            flags = w["flags"].split()
+            kept = words[:1] if "--task" in flags else words
+            got = doc(*kept, *flags)
+            check(got["total"] == w["total"], (words, w, got["total"]))
 
 
 @test
