@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include "app/fund_source.h"
+#include "app/fx.h"
 #include "app/op_money.h"
 #include "app/outbox.h"
 #include "base/msg.h"
@@ -92,6 +93,7 @@ enum err channel_order_paid(struct op *op, struct order_row *o, const char *refe
                             bool *ret_paid)
 {
     struct order_row other;
+    struct currency paid_in;
     struct books b;
     char clearing[LEDGER_KEY_SIZE], kind[LEDGER_KEY_SIZE], text[MONEY_TEXT_SIZE + 8];
 
@@ -104,16 +106,19 @@ enum err channel_order_paid(struct op *op, struct order_row *o, const char *refe
     if (e != ERR_NOT_FOUND)
         return people_try(op, e);
     TRY(books_open(op->store, op->now, o->project, &b, &op->why));
-    CHECK(str_eq(b.ccy.code, o->currency));
     account_id(kind, "clearing", o->channel);
     account_id(clearing, kind, o->currency);
-    TRY(funds_cash_in(&b, o->id, clearing, o->amount_u, &op->why));
+    if (str_eq(b.ccy.code, o->currency))
+        TRY(funds_cash_in(&b, o->id, clearing, o->amount_u, &op->why));
+    else
+        TRY(fx_order_paid(&b, o, clearing, &op->why));
     o->state = ORDER_PAID;
     o->paid_at = op->now;
     if (!str_copy(o->reference, sizeof(o->reference), reference))
         return people_invalid(op, "reference", N_("at most 199 bytes"));
     TRY(people_try(op, wallet_order_save(op->store, o)));
-    money_format_ccy(money_of(o->amount_u, b.ccy), text, sizeof(text));
+    TRY(currency_get(o->currency, &paid_in));
+    money_format_ccy(money_of(o->amount_u, paid_in), text, sizeof(text));
     *ret_paid = true;
     return event_emit(
         op, o->project, (struct id){""}, "wallet.topup",

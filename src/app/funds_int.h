@@ -109,6 +109,11 @@ enum err funds_post_free_at(const struct books *b, int64_t at_s, struct refusal 
  * arrears first, then the credit line. What was rated before is posted first. amount_u > 0. */
 enum err funds_cash_in(const struct books *b, struct id id, const char *from, int64_t amount_u,
                        struct refusal *why);
+/* The same, with transfers that stand or fall with it (exchange). */
+#define FUNDS_LINKED_MAX 2
+enum err funds_cash_in_with(const struct books *b, struct id id, const char *from,
+                            int64_t amount_u, const struct ledger_transfer *linked,
+                            size_t linked_count, struct refusal *why);
 /* Something is owed since now, or nothing any more; and all is posted up to now. */
 enum err funds_posted_note(const struct books *b);
 

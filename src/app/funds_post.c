@@ -45,14 +45,24 @@ struct ledger_transfer transfer_of(const struct books *b, const char *group, con
     return t;
 }
 
-static enum err add_account(const struct books *b, struct account_list *l, const char *id)
+/* ledger: of the transfer that names it; an account that is new is of that one. */
+static enum err add_account(const struct books *b, struct account_list *l, const char *id,
+                            const char *ledger)
 {
+    struct ledger_account *a;
+
     if (!id[0])
         return ERR_OK;
     for (size_t i = 0; i < l->len; i++)
         if (str_eq(l->at[i].id, id))
             return ERR_OK;
-    return account_load(b->store, id, b->ccy, vec_push(l));
+    a = vec_push(l);
+    enum err e = money_account_get(b->store, id, a);
+    if (e != ERR_NOT_FOUND)
+        return e;
+    TRY(account_load(b->store, id, b->ccy, a));
+    CHECK(str_copy(a->ledger, sizeof(a->ledger), ledger));
+    return ERR_OK;
 }
 
 /* What a group touches: its own ids, the holds it resolves and their resolutions, all accounts. */
@@ -65,12 +75,12 @@ static enum err load_view(const struct books *b, const struct ledger_transfer *g
             TRY(money_transfer_find(b->store, group[i].pending, existing));
             TRY(money_transfer_resolution(b->store, group[i].pending, existing));
         }
-        TRY(add_account(b, accounts, group[i].dr));
-        TRY(add_account(b, accounts, group[i].cr));
+        TRY(add_account(b, accounts, group[i].dr, group[i].ledger));
+        TRY(add_account(b, accounts, group[i].cr, group[i].ledger));
     }
     for (size_t i = 0; i < existing->len; i++) {
-        TRY(add_account(b, accounts, existing->at[i].dr));
-        TRY(add_account(b, accounts, existing->at[i].cr));
+        TRY(add_account(b, accounts, existing->at[i].dr, existing->at[i].ledger));
+        TRY(add_account(b, accounts, existing->at[i].cr, existing->at[i].ledger));
     }
     return ERR_OK;
 }
@@ -396,10 +406,11 @@ static enum err add_repay(const struct books *b, struct id id, const char *debt,
     return ERR_OK;
 }
 
-enum err funds_cash_in(const struct books *b, struct id id, const char *from, int64_t amount_u,
-                       struct refusal *why)
+enum err funds_cash_in_with(const struct books *b, struct id id, const char *from,
+                            int64_t amount_u, const struct ledger_transfer *linked,
+                            size_t linked_count, struct refusal *why)
 {
-    struct ledger_transfer g[3];
+    struct ledger_transfer g[3 + FUNDS_LINKED_MAX];
     int64_t left = amount_u;
     size_t n = 1;
 
@@ -412,8 +423,17 @@ enum err funds_cash_in(const struct books *b, struct id id, const char *from, in
     g[0].amount = amount_u;
     TRY(add_repay(b, id, "receivable", "repay", g, &n, &left));
     TRY(add_repay(b, id, "credit", "repaycr", g, &n, &left));
+    CHECK(linked_count <= FUNDS_LINKED_MAX);
+    for (size_t i = 0; i < linked_count; i++)
+        g[n++] = linked[i];
     TRY(ledger_post(b, g, n, why));
     return funds_posted_note(b);
+}
+
+enum err funds_cash_in(const struct books *b, struct id id, const char *from, int64_t amount_u,
+                       struct refusal *why)
+{
+    return funds_cash_in_with(b, id, from, amount_u, NULL, 0, why);
 }
 
 enum err funds_topup(struct store *s, utime_t now, struct id project, struct id id,

@@ -1,6 +1,7 @@
 /* op_topup.c: orders to top up a wallet, money back, the credit line. */
 #include "app/channel.h"
 #include "app/fund_source.h"
+#include "app/fx.h"
 #include "app/op_money.h"
 #include "app/outbox.h"
 #include "base/msg.h"
@@ -31,6 +32,28 @@ static void pay_text(const struct channel_row *c, const struct order_row *o,
         CHECK(str_printf(ret_text, 2 * TEXT_SIZE, "suanli wallet pay %s", o->id.s));
 }
 
+/* What an order in another currency becomes; null: it is in the wallet's own. */
+static enum err write_exchange(struct op *op, const struct order_row *o, struct currency ccy)
+{
+    struct fx_order x;
+    struct currency dst;
+    enum err e = fx_order_get(op->store, o->id, &x);
+
+    if (e == ERR_NOT_FOUND) {
+        json_none(&op->out, "exchange");
+        return ERR_OK;
+    }
+    TRY(people_try(op, e));
+    TRY(currency_get(x.dst, &dst));
+    json_object_begin(&op->out, "exchange");
+    json_strf(&op->out, "rate", "%" PRId64 "/%" PRId64, x.n, x.d);
+    json_money(&op->out, "fee", x.fee_u, ccy);
+    json_money(&op->out, "converted", x.converted_u, ccy);
+    json_money(&op->out, "credited", x.dst_u, dst);
+    json_object_finish(&op->out);
+    return ERR_OK;
+}
+
 static enum err write_order(struct op *op, const struct order_row *o)
 {
     static const char *const states[] = {[ORDER_OPEN] = "open", [ORDER_PAID] = "paid"};
@@ -56,6 +79,7 @@ static enum err write_order(struct op *op, const struct order_row *o)
         json_none(&op->out, "paid_at");
     json_str(&op->out, "reference", o->reference[0] ? o->reference : NULL);
     json_money(&op->out, "refunded", o->refunded_u, ccy);
+    TRY(write_exchange(op, o, ccy));
     json_object_finish(&op->out);
     return ERR_OK;
 }
@@ -84,20 +108,28 @@ enum err op_order_create(struct op *op)
                           .at = op->now,
                           .until = op->now + ORDER_LIFE_MS};
     struct channel_row c;
+    struct currency ccy;
     struct books b;
     char name[NAME_SIZE];
 
     TRY(books_open(op->store, op->now, op->who.project, &b, &op->why));
-    TRY(whole_money_arg(op, b.ccy, &o.amount_u));
+    if (currency_get(people_arg(op, "currency", b.ccy.code), &ccy) != ERR_OK)
+        return people_invalid(op, "currency", N_("a currency such as CNY or USD"));
+    TRY(whole_money_arg(op, ccy, &o.amount_u));
     if (!str_copy(name, sizeof(name), people_arg(op, "channel", "")))
         return people_invalid(op, "channel", N_("a channel the operator named"));
     if (!name[0])
         TRY(default_channel(op, name));
     TRY(channel_find(op, name, &c));
     memcpy(o.channel, c.name, sizeof(o.channel));
-    memcpy(o.currency, b.ccy.code, sizeof(o.currency));
+    memcpy(o.currency, ccy.code, sizeof(o.currency));
     (void)str_copy(op->object, sizeof(op->object), o.id.s);
     TRY(people_try(op, wallet_order_save(op->store, &o)));
+    if (!currency_eq(ccy, b.ccy)) {
+        struct fx_order x;
+
+        TRY(fx_order_make(op, &o, b.ccy, &x));
+    }
     return write_order(op, &o);
 }
 

@@ -1,5 +1,6 @@
 #include "app/tick.h"
 
+#include "app/clearing.h"
 #include "app/close.h"
 #include "app/core_int.h"
 #include "app/lifecycle.h"
@@ -275,6 +276,7 @@ static enum err slow_tick(struct op *op, utime_t last)
     TRY(plans_tick(op));
     TRY(store_idem_prune(op->store, op->now - IDEM_KEEP_MS));
     IN_SAVEPOINT(op, "funds", funds_tick(op->store, op->now, &op->why));
+    IN_SAVEPOINT(op, "clearing", clearing_rematch(op));
     IN_SAVEPOINT(op, "supply", supply_tick(op->store, op->now, &op->why));
     return store_meta_set_i64(op->store, "tick.slow_ms", op->now);
 }

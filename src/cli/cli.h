@@ -157,7 +157,7 @@ cmd_run cmd_api, cmd_login, cmd_whoami, cmd_doctor, cmd_offers, cmd_quote, cmd_r
     cmd_code, cmd_ssh_config, cmd_logs, cmd_events, cmd_usage, cmd_wallet, cmd_bill, cmd_key_add,
     cmd_disk_rm, cmd_completion, cmd_help, cmd_man, cmd_version, cmd_check, cmd_port,
     cmd_admin_init, cmd_admin_restore, cmd_admin_place, cmd_replay, cmd_tco, cmd_market,
-    cmd_plan_ls, cmd_review, cmd_size;
+    cmd_plan_ls, cmd_review, cmd_reconcile_import, cmd_size;
 cmd_run cmd_invoice_pdf, cmd_invoice_export, cmd_invoice_show;
 cmd_run cmd_statement, cmd_topup;
 cmd_run cmd_bill_export, cmd_bill_verify;

@@ -39,6 +39,7 @@ static const struct {
     {"wallet pay", cmd_topup},
     {"bill", cmd_bill},
     {"review", cmd_review},
+    {"admin reconcile import", cmd_reconcile_import},
     {"plan ls", cmd_plan_ls},
     {"invoice pdf", cmd_invoice_pdf},
     {"invoice export", cmd_invoice_export},

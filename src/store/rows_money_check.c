@@ -65,10 +65,29 @@ const struct money_law money_laws[] = {
      "SELECT o.id FROM topup_order o LEFT JOIN (SELECT owner, sum(amount) AS u FROM transfer "
      "WHERE kind='refund' GROUP BY owner) t ON t.owner=o.id WHERE "
      "coalesce(t.u,0)<>o.refunded_u OR (o.state<>1 AND o.refunded_u<>0) LIMIT 1"},
-    {"I28", "SELECT o.id FROM topup_order o LEFT JOIN transfer t ON t.id='topup.'||o.id WHERE "
-            "(o.state=1 AND (t.amount IS NULL OR t.amount<>o.amount_u OR "
-            "t.dr<>'clearing.'||o.channel||'.'||o.currency)) OR (o.state<>1 AND t.id IS NOT NULL) "
+    {"I28", "SELECT o.id FROM topup_order o LEFT JOIN transfer t ON t.id='topup.'||o.id LEFT JOIN "
+            "fx_order x ON x.order_id=o.id WHERE (o.state=1 AND (t.amount IS NULL OR "
+            "t.amount<>coalesce(x.dst_u,o.amount_u) OR t.dr<>coalesce('fx.'||x.dst,"
+            "'clearing.'||o.channel||'.'||o.currency))) OR (o.state<>1 AND t.id IS NOT NULL) "
             "LIMIT 1"},
+    /* what left clearing for an exchange is the whole order, and what came in its floor */
+    {"I8", "SELECT x.order_id FROM fx_order x JOIN topup_order o ON o.id=x.order_id WHERE "
+           "x.fee_u+x.converted_u<>o.amount_u OR (o.state=1 AND (SELECT sum(amount) FROM transfer "
+           "t WHERE t.owner=o.id AND t.kind='fx' AND t.dr='clearing.'||o.channel||'.'||o.currency)"
+           "<>o.amount_u) LIMIT 1"},
+    /* clearing is what no file has shown yet, suspense what nobody can name */
+    {"I28", "SELECT 'clearing of '||k.channel||' '||k.currency FROM (SELECT DISTINCT channel, "
+            "currency FROM topup_order) k LEFT JOIN account a ON a.id='clearing.'||k.channel||'.'||"
+            "k.currency WHERE coalesce(a.dr_posted-a.cr_posted,0)<>coalesce((SELECT "
+            "sum(amount_u-refunded_u) FROM topup_order o WHERE o.channel=k.channel AND "
+            "o.currency=k.currency AND o.state=1),0)-coalesce((SELECT sum(CASE l.kind WHEN 0 THEN "
+            "amount_u ELSE -amount_u END) FROM payment_line l WHERE l.channel=k.channel AND "
+            "l.currency=k.currency AND l.state=0),0) LIMIT 1"},
+    {"I28", "SELECT 'suspense of '||k.channel||' '||k.currency FROM (SELECT DISTINCT channel, "
+            "currency FROM payment_line) k LEFT JOIN account a ON a.id='suspense.'||k.channel||'.'"
+            "||k.currency WHERE coalesce(a.cr_posted-a.dr_posted,0)<>coalesce((SELECT sum(CASE "
+            "l.kind WHEN 0 THEN amount_u ELSE -amount_u END) FROM payment_line l WHERE "
+            "l.channel=k.channel AND l.currency=k.currency AND l.state=1),0) LIMIT 1"},
     {"I28", "SELECT t.id FROM transfer t LEFT JOIN topup_order o ON t.id='topup.'||o.id "
             "WHERE t.kind='topup' AND t.dr LIKE 'clearing.%' AND o.id IS NULL LIMIT 1"},
     {"I19", "SELECT p.id FROM transfer p LEFT JOIN hold_part h ON h.transfer=p.id "

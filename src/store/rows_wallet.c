@@ -218,7 +218,8 @@ enum err wallet_order_list(struct store *s, struct id project, struct order_list
 enum err wallet_order_refundable(struct store *s, struct id project, struct order_list *ret_l)
 {
     return row_list(s, &order_type, ret_l,
-                    "WHERE project=? AND state=1 AND refunded_u<amount_u "
+                    "WHERE project=? AND state=1 AND refunded_u<amount_u AND "
+                    "id NOT IN (SELECT order_id FROM fx_order) "
                     "ORDER BY paid_at DESC, id DESC",
                     "t", project.s);
 }
