@@ -179,7 +179,7 @@ static enum err check_price(struct op *op, const struct instance *i)
     TRY(life_ask(op, i, for_s, &ask));
     TRY(funds_quote(op->store, op->now, core_config_of(op->core)->term_s, &ask, &q, &op->why));
     TRY(ask_price(op, &seen_u, &seen));
-    if (seen)
+    if (seen && !arg(op, "plan")) /* of a plan it is the plan's: plan_begin */
         TRY(funds_price_check(&q, seen_u, &op->why));
     if (signed_quote)
         TRY(funds_quote_check(op->store, op->now, signed_quote, &ask, &q, &op->why));

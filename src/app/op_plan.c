@@ -159,6 +159,25 @@ enum err op_plan_list(struct op *op)
 
 /* ---- buying ---- */
 
+/* The price per card and term that the caller saw is still it. */
+static enum err price_seen(struct op *op, const struct books *b, const struct plan_row *p)
+{
+    char text[MONEY_TEXT_SIZE + 8];
+    int64_t seen_u, all_u;
+
+    if (!people_arg(op, "price", NULL))
+        return ERR_OK;
+    TRY(money_arg(op, "price", b->ccy, &seen_u));
+    if (!__builtin_mul_overflow(seen_u, p->cards, &all_u) && all_u == p->paid_u)
+        return ERR_OK;
+    (void)refuse(&op->why, ERR_OFFER_CHANGED);
+    money_format_ccy(money_of(seen_u, b->ccy), text, sizeof(text));
+    refusal_set(&op->why, "old", text);
+    money_format_ccy(money_of(p->paid_u / p->cards, b->ccy), text, sizeof(text));
+    refusal_set(&op->why, "new", text);
+    return ERR_OFFER_CHANGED;
+}
+
 enum err plan_begin(struct op *op, struct instance *i, struct plan_row *ret_p)
 {
     const char *name = people_arg(op, "plan", "");
@@ -183,6 +202,7 @@ enum err plan_begin(struct op *op, struct instance *i, struct plan_row *ret_p)
                                  "--no-end or --queue"));
     TRY(books_open(op->store, op->now, i->project, &b, &op->why));
     TRY(plan_open(&b, &ask, ret_p, &op->why));
+    TRY(price_seen(op, &b, ret_p));
     i->plan = plan;
     i->ends_at = ask.go_on ? UTIME_NEVER : ret_p->end_s * MS_PER_S;
     return store_instance_save(op->store, i);

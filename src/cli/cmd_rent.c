@@ -233,6 +233,9 @@ static void print_plan(FILE *to, const struct call *call, const json_t *q)
     plan_linef(to, N_("price"), tr("%s/h running, %s/h stopped"),
                money_of_field(q, "price_hour", a, sizeof(a)),
                money_of_field(q, "price_hour_stopped", b, sizeof(b)));
+    if (field_is(q, "bid"))
+        plan_linef(to, N_("at most"), tr("%s per card-hour, the bid; the spot price moves"),
+                   money_of_field(q, "bid", a, sizeof(a)));
     plan_linef(to, arg_bool(call, "no_end") ? N_("an hour") : N_("whole time"),
                tr("%s (of it tax %s)"), money_of_field(q, "total", a, sizeof(a)),
                money_of_field(q, "tax", b, sizeof(b)));
@@ -262,7 +265,7 @@ static int fill_defaults(struct cli *c, struct call *call)
         return fail_usage(c, tr("%s: --gpu MODEL or --cpu N is missing"), call->verb->cli);
     if (c->cfg.rent_for && duration_parse(c->cfg.rent_for, &s) != ERR_OK)
         return fail_usage(c, tr("the configured \"for\" is no duration: %s"), c->cfg.rent_for);
-    if (!ended)
+    if (!ended && !arg_str(call, "plan")) /* a plan has its own end */
         arg_default(call, "for", c->cfg.rent_for ? c->cfg.rent_for : "4h");
     return 0;
 }
@@ -366,6 +369,76 @@ static int follow_start(struct cli *c, const struct verb *v, struct answer *a)
     return 0;
 }
 
+/* Enter goes on; 0, or 130 when nothing is to be rented. */
+static int rent_ask(struct cli *c)
+{
+    if (c->dry_run || !c->ask || c->yes || c->json || c->quiet)
+        return 0;
+    fputs(tr("Enter rents it, Ctrl-C leaves. "), stderr);
+    int ch = getchar();
+    for (; ch != '\n' && ch != EOF; ch = getchar())
+        ;
+    if (ch != EOF)
+        return 0;
+    say(c, "\n%s", tr("Nothing was rented."));
+    return 130;
+}
+
+/* The offer of a card and plan; NULL: none, or the words fit more than one. */
+static const json_t *plan_offer(const json_t *offers, const char *gpu, const char *plan)
+{
+    const json_t *found = NULL, *o;
+    size_t i;
+
+    json_array_foreach(offers, i, o)
+    {
+        if (!str_eq(field_str(o, "plan"), plan) || !strcasestr(field_str(o, "gpu"), gpu))
+            continue;
+        if (found)
+            return NULL;
+        found = o;
+    }
+    return found;
+}
+
+/* What a plan costs and gives, and the question. The price seen goes with the request: the server
+ * refuses another one. Without an offer the server says why. */
+static int rent_reserved(struct cli *c, struct call *call)
+{
+    struct call ls = {.verb = verb_find("plan ls"), .args = json_object()};
+    AUTO_ANSWER struct answer a = {0};
+    char price[64], hourly[64] = "-", at[64];
+
+    answer_init(&a);
+    bool ok = call_send(c, &ls, &a);
+    call_fini(&ls);
+    if (!ok)
+        return a.exit;
+    const json_t *o =
+        plan_offer(json_object_get(a.json, "offers"),
+                   arg_str(call, "gpu") ? arg_str(call, "gpu") : "", arg_str(call, "plan"));
+    if (!o)
+        return 0;
+    arg_default(call, "price", field_str(json_object_get(o, "price"), "amount"));
+    if (c->quiet || c->json)
+        return 0;
+    money_of_field(o, "price", price, sizeof(price));
+    if (field_is(o, "ondemand"))
+        money_of_field(o, "ondemand", hourly, sizeof(hourly));
+    text_time(field_str(o, "ends_at"), at, sizeof(at));
+    fprintf(stderr, "%s\n", tr("Plan"));
+    plan_what(stderr, call, false);
+    plan_linef(stderr, N_("price"), tr("%s per card for a %s (on-demand %s); paid now"), price,
+               arg_str(call, "plan"), hourly);
+    plan_linef(stderr, N_("ends"), "%s, %s", at,
+               arg_bool(call, "renew")   ? tr("renews")
+               : arg_bool(call, "go_on") ? tr("on-demand")
+                                         : tr("then stop"));
+    plan_linef(stderr, N_("left early"), "%s, %" PRId64 "%%", field_str(o, "refund"),
+               field_i64(o, "fee"));
+    return rent_ask(c);
+}
+
 /* The plan and the question; 0 to go on. */
 static int rent_plan(struct cli *c, struct call *call, struct answer *q)
 {
@@ -381,20 +454,13 @@ static int rent_plan(struct cli *c, struct call *call, struct answer *q)
             AUTO_FREE char *text = json_dumps(why, JSON_COMPACT);
             puts(text ? text : "{}");
         }
-        int e = fail_problem(c, why);
+        int code = fail_problem(c, why);
         card_suggest(c, arg_str(call, "gpu"), why);
+        return code;
+    }
+    int e = rent_ask(c);
+    if (e)
         return e;
-    }
-    if (!c->dry_run && c->ask && !c->yes && !c->json && !c->quiet) {
-        fputs(tr("Enter rents it, Ctrl-C leaves. "), stderr);
-        int ch = getchar();
-        for (; ch != '\n' && ch != EOF; ch = getchar())
-            ;
-        if (ch == EOF) {
-            say(c, "\n%s", tr("Nothing was rented."));
-            return 130;
-        }
-    }
     json_object_set(call->args, "quote", json_object_get(q->json, "quote"));
     return 0;
 }
@@ -407,7 +473,7 @@ int cmd_rent(struct cli *c, struct call *call)
     answer_init(&q);
     answer_init(&a);
     if (!e && !arg_str(call, "quote"))
-        e = rent_plan(c, call, &q);
+        e = arg_str(call, "plan") ? rent_reserved(c, call) : rent_plan(c, call, &q);
     if (e)
         return e;
     interrupt_watch();

@@ -255,6 +255,8 @@ tap.ok(cheap["plan"] == "spot" and float(cheap["price_hour"]["amount"]) < 0.7, "
 case("instance_create", A, "bid_low", body={"gpu": "4090", "for": "1h", "spot": True, "bid": "0.5"})
 case("instance_create", A, "validation", body={"gpu": "4090", "plan": "day", "spot": True})
 case("instance_create", A, "validation", body={"cpu": 1, "plan": "day"})
+case("instance_create", A, "offer_changed", body={"gpu": "4090", "plan": "day", "price": "19.99"})
+case("instance_create", A, None, body={"gpu": "4090", "plan": "day", "price": "20", "dry_run": True})
 day = case("instance_create", A, None, body={"gpu": "4090", "plan": "day", "name": "planned", "dry_run": True})
 tap.ok(float(day["price_hour"]["amount"]) < 0.1, "rented on a plan: its cards cost nothing by the hour", day)
 case("instance_list", A, None, query="?all=true")
