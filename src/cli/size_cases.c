@@ -283,6 +283,8 @@ static void sharding(const struct size_case *c, struct size_job *j)
     j->sequence_parallel =
         says(c, "sequence-parallel", "true") || (j->framework == SIZE_TORCHTITAN && j->tp > 1);
     j->distributed_optimizer = says(c, "use-distributed-optimizer", "true");
+    if (j->framework == SIZE_TORCHTITAN)
+        j->dp *= j->cp; /* it shards over both */
     if (j->distributed_optimizer)
         j->dp = MAX(gpus / (j->tp * j->pp * j->cp), 1);
 }
@@ -313,8 +315,10 @@ static void training_job(struct size_case *c)
     j->optimizer = optimizer(c);
     j->optimizer_in_backward = says(c, "optim_in_bwd", "1") || says(c, "optimizer", "in_bwd") ||
                                (says(c, "optimizer", "per recipe") && !lora);
+    bool selective = says(c, "ac", "selective") ||
+                     (j->framework == SIZE_TORCHTITAN && !strstr(c->settings, "ac="));
     j->recompute = says(c, "grad_ckpt", "1") || says(c, "ac", "full") || recipe ? SIZE_RECOMPUTE
-                   : says(c, "ac", "selective")                                 ? SIZE_SELECTIVE
+                   : selective                                                  ? SIZE_SELECTIVE
                                                                                 : SIZE_KEEP;
     j->attention = SIZE_FLASH;
     j->loss = says(c, "cut_ce", "1")                                   ? SIZE_LOSS_FUSED
@@ -333,6 +337,8 @@ static void training_job(struct size_case *c)
     j->batch = whole(c, "micro_batch",
                      whole(c, "batch", whole(c, "local_batch", whole(c, "micro-batch-size", 1))));
     j->accumulate = j->framework == SIZE_LITGPT ? 2 : whole(c, "grad_accum", 1);
+    if (whole(c, "global-batch-size", 0) > 0)
+        j->accumulate = MAX(whole(c, "global-batch-size", 0) / (j->batch * j->dp), 1);
     j->rank = whole(c, "lora_r", whole(c, "lora", whole(c, "r", 8)));
     j->targets = targets(c);
     j->adapter32 = j->framework != SIZE_LITGPT && j->framework != SIZE_TORCHTUNE;
@@ -344,6 +350,7 @@ static void training_job(struct size_case *c)
         j->weights = SIZE_NF4_DQ; /* its default */
     if (j->task == SIZE_FULL || j->task == SIZE_PRETRAIN)
         j->weights = j->precision == SIZE_PURE32 ? SIZE_F32 : SIZE_BF16;
+    c->states_only = strstr(c->measures, "between steps") != NULL;
     c->load_only = strstr(c->settings, "phase=init") || strstr(c->settings, "phase=model init");
 }
 
@@ -384,9 +391,8 @@ static void budget_job(struct size_case *c)
     j->utilisation = number(c, "util", number(c, "util_printed", 0.9));
     j->tp = whole(c, "tp", 1);
     j->seq = whole(c, "max_model_len", 8192);
-    if (says(c, "engine", "v0")) /* it made logits of every token of its trial step */
-        j->sequences_max =
-            (int64_t)((double)j->seq * size_coefs()[SIZE_C_LOGIT] / size_coefs()[SIZE_C_SAMPLER]);
+    if (says(c, "engine", "v0"))       /* it made logits of every token of its trial step */
+        j->sequences_max = j->seq / 4; /* 10 B an entry; a sampled sequence 40 B */
     double gib = number(c, "total_GiB", number(c, "total_GiB_printed", 0));
     char gpu[64];
     if (gib == 0 && setting(c, "gpu", gpu, sizeof(gpu))) {
@@ -587,6 +593,13 @@ static bool peak_of(const struct size_case *c, const struct size_job *j,
     if (size_estimate_with(&c->model, j, coef, spread, &r, &why) != ERR_OK)
         return false;
     *ret_r = r.total;
+    if (c->states_only) {
+        double e = (double)(r.part[SIZE_WEIGHTS].expected + r.part[SIZE_GRADIENTS].expected +
+                            r.part[SIZE_STATES].expected);
+        *ret_r = (struct size_range){(int64_t)(e * spread->low), (int64_t)e,
+                                     (int64_t)(e * spread->high)};
+        return true;
+    }
     bool reset = j->task == SIZE_QLORA; /* such runs count from after the loading */
     if (c->load_only || (r.load_peak > r.total.expected && !c->settled && !reset)) {
         double e = (double)r.load_peak;

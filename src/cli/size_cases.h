@@ -37,6 +37,7 @@ struct size_case {
     double exact;                         /* CASE_EXACT: predicted from sizes alone */
     int64_t card;                         /* CASE_BUDGET */
     bool load_only;                       /* the figure is taken after loading */
+    bool states_only;                     /* or between two steps */
     bool length_unsaid, recompute_unsaid; /* assumed: the interval spans what else it may be */
     bool settled;                         /* or long after it: its peak is not in it */
 };

@@ -170,7 +170,7 @@ static void activations(struct size_sum *s, double *ret_live)
                  layers, h, layer);
         return;
     }
-    double kept = j->recompute == SIZE_SELECTIVE ? 0.5 * layers : layers;
+    double kept = j->recompute == SIZE_SELECTIVE ? s->c[SIZE_C_SELECTIVE] * layers : layers;
     size_add(s, SIZE_ACTIVATIONS, *ret_live * MAX(kept, 1), SRC_ACTIVATIONS,
              "%.0f tokens * %.1f layers * %.0f B", tokens, kept, layer);
 }
@@ -302,7 +302,8 @@ static void peak(struct size_sum *s, double live)
     double grads = s->part[SIZE_GRADIENTS];
     double passes = s->part[SIZE_ACTIVATIONS] + s->part[SIZE_LOGITS];
 
-    bool held = adapts(s->j) || s->j->accumulate > 1 || s->j->optimizer_in_backward;
+    bool held = adapts(s->j) || s->j->accumulate > 1 || s->j->optimizer_in_backward ||
+                s->j->framework == SIZE_MEGATRON; /* its gradients have buffers of their own */
     double step = foreach_copy(s);
 
     s->passing = passes;
