@@ -90,6 +90,7 @@ static enum err lapse_one(struct store *s, utime_t now, struct grant_row *g, str
     char id[LEDGER_KEY_SIZE];
 
     TRY(books_open(s, now, g->project, &b, why));
+    TRY(funds_post_ended(&b, g->expires_s, why));
     account_id(id, "voucher", g->id.s);
     TRY(account_load(s, id, b.ccy, &a));
     int64_t left = ledger_available(&a);

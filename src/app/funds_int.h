@@ -105,6 +105,9 @@ enum err lease_move(const struct books *b, struct fund_lease *l, const struct fu
 enum err funds_post_free(const struct books *b, struct refusal *why);
 /* The same for seconds before at_s: vouchers that end then still pay. */
 enum err funds_post_free_at(const struct books *b, int64_t at_s, struct refusal *why);
+/* Before anything is rated outside of leases from at_s on: when a voucher ended by then and nothing
+ * was posted since, what is rated so far is its to pay, so it is posted as of that end. */
+enum err funds_post_ended(const struct books *b, int64_t at_s, struct refusal *why);
 /* Money that came: from → cash ("topup.<id>", the idempotency key), then out of it what is owed:
  * arrears first, then the credit line. What was rated before is posted first. amount_u > 0. */
 enum err funds_cash_in(const struct books *b, struct id id, const char *from, int64_t amount_u,

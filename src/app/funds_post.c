@@ -312,7 +312,7 @@ enum err funds_posted_note(const struct books *b)
     bool owes = ledger_balance(&owed) < 0;
     if (owes != (p.arrears_since != 0))
         p.arrears_since = owes ? b->now : 0;
-    p.posted_at = b->now;
+    p.posted_at = MAX(p.posted_at, b->now);
     return money_project_save(b->store, &p);
 }
 
@@ -362,7 +362,7 @@ enum err funds_post_free_at(const struct books *b, int64_t at_s, struct refusal 
         e = ledger_post(b, g.at, g.len, why);
     if (e == ERR_OK)
         e = windows_posted(b, &windows);
-    if (e == ERR_OK && windows.len > 0)
+    if (e == ERR_OK)
         e = funds_posted_note(b);
     vec_fini(&windows);
     vec_fini(&g);
@@ -370,8 +370,25 @@ enum err funds_post_free_at(const struct books *b, int64_t at_s, struct refusal 
     return e;
 }
 
+enum err funds_post_ended(const struct books *b, int64_t at_s, struct refusal *why)
+{
+    struct grant_list grants = {0};
+    struct fund_project p;
+    enum err e = wallet_grant_open(b->store, b->project, &grants);
+    int64_t end = INT64_MAX;
+
+    if (e == ERR_OK && grants.len > 0)
+        e = money_project_get(b->store, b->project, &p);
+    for (size_t i = 0; i < grants.len && e == ERR_OK; i++)
+        if (grants.at[i].expires_s > p.posted_at / MS_PER_S && grants.at[i].expires_s <= at_s)
+            end = MIN(end, grants.at[i].expires_s);
+    vec_fini(&grants);
+    return e == ERR_OK && end != INT64_MAX ? funds_post_free_at(b, end, why) : e;
+}
+
 enum err funds_post_free(const struct books *b, struct refusal *why)
 {
+    TRY(funds_post_ended(b, b->now_s, why));
     return funds_post_free_at(b, b->now_s + 1, why);
 }
 

@@ -248,6 +248,8 @@ enum err rating_add(const struct books *b, const struct rating *r, int64_t from_
 
     if (from_s >= to_s || r->qty_per_s == 0)
         return ERR_OK;
+    if (!r->lease.s[0])
+        TRY(funds_post_ended(b, from_s, why));
     TRY(cover_split(b, r, from_s, to_s, c, &n));
     for (size_t i = 0; i < n; i++)
         TRY(c[i].price.s[0] ? rate_covered(b, r, &c[i], why)
@@ -264,6 +266,7 @@ enum err rating_add_qty(const struct books *b, const struct rating *r, int64_t a
     struct period day;
     size_t n;
 
+    TRY(funds_post_ended(b, at_s, why));
     TRY(prices_load(b->store, b->ccy, r->sku, &p, why));
     TRY(split(b, &p, r, at_s, at_s + 1, &part, 1, &n, why));
     TRY(window_load(b, r, p.v[part.version].id, at_s, &w));

@@ -4,6 +4,8 @@
 
 #include "app/channel.h"
 #include "app/fund_source.h"
+#include "store/migrate.h"
+#include "store/sql.h"
 
 #define S INT64_C(1000)
 #define CARD_U INT64_C(550) /* µ a card-second */
@@ -301,6 +303,67 @@ static void test_grant_later(void **state)
     check_books(s, T0 + 100 * S);
 }
 
+/* Nothing is rated for a while around the end: what was there before it is the voucher's all the
+ * same, and nothing of what comes later. */
+static void test_end_in_a_gap(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(10000000);
+    struct funds_disk d = {
+        .id = id_of("dsk_data"), .kind = DISK_DATA, .size_mib = INT64_C(1024) * 1024};
+    struct refusal why = {0};
+    int64_t first = 100 * (INT64_C(1024) * 1024) * 7000 / DISK_D;
+
+    grant(s, T0, "vch_a", 1000000, T0_S + 150, 0, "");
+    ok(funds_disk_open(s, id_of("prj_one"), id_of(""), id_of("nod_one"), &d, T0));
+    ok(funds_node_time(s, T0 + 50 * S, id_of("nod_one"), T0 + 50 * S, true));
+    ok(funds_node_time(s, T0 + 100 * S, id_of("nod_one"), T0 + 100 * S, true));
+    ok(funds_node_time(s, T0 + 200 * S, id_of("nod_one"), T0 + 200 * S, false)); /* not heard */
+    for (int64_t at = 210; at <= 400; at += 10)
+        ok(funds_node_time(s, T0 + at * S, id_of("nod_one"), T0 + at * S, true));
+    ok(funds_tick(s, T0 + 400 * S, &why));
+    struct books b = books_at(s, T0 + 400 * S);
+    ok(funds_post_free(&b, &why));
+    check_books(s, T0 + 400 * S);
+    assert_int_equal(balance(s, "breakage.CNY"), 1000000 - first);
+    assert_true(balance(s, "cash.prj_one") < 10000000);
+}
+
+/* Holds made before there were parts go on as one part that pays everything. */
+static void test_old_hold(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(10000000);
+    struct funds_lease l = lease_ask("lea_a", "ins_a", 1);
+    const char *move = NULL;
+    char statement[1024];
+
+    for (size_t i = 0; i < migration_count && !move; i++)
+        move = strstr(migrations[i].sql, "INSERT INTO hold_part");
+    assert_non_null(move);
+    assert_true(str_printf(statement, sizeof(statement), "%.*s",
+                           (int)(strchr(move, ';') - move + 1), move));
+    begin(s, T0, &l);
+    int64_t seq = run_for(s, "lea_a", 1, 0, 100 * S);
+    struct part_list parts = {0};
+    ok(wallet_part_list(s, l.lease, &parts));
+    assert_int_equal(parts.len, 2); /* one transfer now instead of two, as it was */
+    vec_fini(&parts);
+    ok(sql_script(s, "UPDATE fund_lease SET hold_u=(SELECT amount_u FROM hold_part WHERE n=0) "));
+    ok(sql_script(s, "DELETE FROM hold_part"));
+    ok(sql_script(s, statement));
+    ok(wallet_part_list(s, l.lease, &parts));
+    assert_int_equal(parts.len, 1);
+    assert_int_equal(parts.at[0].meter, -1);
+    assert_true(parts.at[0].used_u > 100 * CARD_U);
+    vec_fini(&parts);
+    (void)run_for(s, "lea_a", seq, 100 * S, 200 * S);
+    struct refusal why = {0};
+    ok(funds_lease_settle(s, T0 + 200 * S, l.lease, T0 + 200 * S, false, &why));
+    assert_int_equal(balance(s, "cash.prj_one"),
+                     10000000 - 200 * CARD_U - INT64_C(200) * 20480 * 10000 / DISK_D);
+}
+
 /* What the credit line paid comes back to it first. */
 static void test_credit_purchase(void **state)
 {
@@ -410,6 +473,8 @@ int main(void)
         {"a purchase is paid in order, once, and refunded in the paid ratio", test_purchase, 0, 0,
          0},
         {"a voucher does not pay for what was before it", test_grant_later, 0, 0, 0},
+        {"an end in a gap leaves the voucher what was before it", test_end_in_a_gap, 0, 0, 0},
+        {"a hold of before there were parts goes on", test_old_hold, 0, 0, 0},
         {"what credit paid comes back to it first", test_credit_purchase, 0, 0, 0},
         {"a notice is signed over every field", test_notice, 0, 0, 0},
         {"as many vouchers as there may be end one after another", test_many, 0, 0, 0},
