@@ -83,6 +83,8 @@ MUTANTS = [
     (D + "plan.c", "|| used >= total)", "|| false)", "a clawback gives back after the end"),
     (D + "plan.c", "t->fee_pct, 100,", "t->fee_pct, 1000,", "the fee is a tenth of what was said"),
     (D + "rate_text.c", "    r.cap_qty = cap_qty;", "    r.cap_qty = 0;", "a stored cap is forgotten"),
+    (D + "price.c", "micro_add(u, 2, ret_u)", "micro_add(u, 0, ret_u)", "a spot second is held without its rounding"),
+    (A + "funds_spot.c", "? bid : v;", "? v : bid;", "the dearer of tick and bid is charged"),
     (A + "funds_plan.c", "p->cards < r->qty_per_s", "false", "a plan covers more cards than were bought"),
     (A + "funds_plan.c", "MIN(p->over_s ? p->over_s : p->end_s, to_s)", "MIN(p->end_s, to_s)",
      "a plan that was left goes on covering"),
@@ -143,7 +145,7 @@ MUTANTS = [
     (A + "invoice.c", "t.tax_minor = MIN(t.tax_minor, rest[i].tax_minor);", "t.tax_minor = 0;",
      "a credit note takes no tax back"),
 ]
-APP_TESTS = [("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
+APP_TESTS = [("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_spot", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
              ("tests/unit/test_money_ops", []), ("tests/unit/test_wallet", []), ("tests/unit/test_funds", []),
              ("tests/prop/prop_funds", ["--cases", "600", "--seed", "1"]), ("tests/prop/prop_close", ["--cases", "3000", "--seed", "1"])]
 TESTS = [("tests/golden/test_golden", ["tests/golden/billing.tsv", "tests/golden/extra.tsv"])] + \

@@ -136,6 +136,30 @@ static bool law_consumed(struct tape *t)
     return true;
 }
 
+/* Whatever part of a run is looked at, in whatever windows it was rated: a second is held for more
+ * than it can cost. Windows may have kept almost a micro-unit each before. */
+static bool law_spot_hold(struct tape *t)
+{
+    struct price_rate bid = {tape_size(t, 100000000), tape_range(t, 1, 4000)};
+    int64_t cards = tape_range(t, 1, 16), seconds = tape_range(t, 1, 40), sum = 0, most;
+
+    TAPE_MUST(t, spot_second_max(bid, cards, &most) == ERR_OK);
+    for (int64_t s = 0; s < seconds; s++) {
+        struct price_rate tick = {tape_range(t, 0, bid.p), bid.d};
+        struct rate r;
+        int64_t before = tape_range(t, 0, 1000000), u;
+
+        TAPE_MUST(t, rate_flat(tick, &r) == ERR_OK);
+        TAPE_MUST(t, rate_delta(&r, before, before + cards, &u) == ERR_OK);
+        sum += u;
+    }
+    if (sum > most * seconds)
+        return tape_fail(t, "%" PRId64 " s cost %" PRId64 ", held %" PRId64, seconds, sum,
+                         most * seconds);
+    TAPE_MUST(t, (__int128)most * bid.d <= (__int128)bid.p * cards + 2 * (__int128)bid.d);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static const struct tape_test tests[] = {
@@ -143,6 +167,7 @@ int main(int argc, char **argv)
         {"other text is refused", law_bad_text, 0},
         {"a preview's second is the first that is paid", law_binds, 0},
         {"leaving a plan takes what its rule says", law_consumed, 0},
+        {"a second at the spot price is held for its most", law_spot_hold, 0},
     };
 
     return tape_main(tests, ARRAY_LEN(tests), argc, argv);
