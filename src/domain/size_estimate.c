@@ -117,31 +117,47 @@ static void besides(struct size_sum *s)
                  "collectives between cards, fitted", "%.2f GB", s->c[SIZE_C_COMMUNICATION]);
 }
 
-/* The interval of the whole is put on the parts that are estimated; exact parts move only when
- * those are too small for it. */
-static void ranges(struct size_sum *s, const struct size_spread *spread)
+/* An engine takes what it is given; its versions differ by a few GiB, whatever the model's size. */
+static struct size_spread engine_spread(const struct size_spread *spread, double total)
+{
+    double band = MIN(SIZE_ENGINE_BAND / MAX(total, 1.0), 0.9);
+
+    return (struct size_spread){1 - band, 1 + band, spread->rows};
+}
+
+/* The interval of the whole is put on the parts that are estimated: what is counted stays as it is,
+ * so the low end is never below it. Gradients and optimizer states are no less sure than the recipe
+ * is: they give way when the estimated parts are too small for the low end. */
+static void ranges(struct size_sum *s, const struct size_spread *given)
 {
     static const enum size_part soft[] = {SIZE_ACTIVATIONS, SIZE_LOGITS, SIZE_FRAMEWORK_PART,
                                           SIZE_FRAGMENTATION};
     double total = 0, moving = 0, share[SIZE_PARTS] = {0};
+    struct size_spread spread = *given;
 
     for (int p = 0; p < SIZE_PARTS; p++)
         total += s->part[p];
     for (size_t i = 0; i < ARRAY_LEN(soft); i++)
         moving += share[soft[i]] = s->part[soft[i]];
-    double down = total * (1 - spread->low), up = total * (spread->high - 1);
-    bool all = moving < down;
+    if (size_family(s->j) == SIZE_FAMILY_ENGINE && spread.rows == 0)
+        spread = engine_spread(given, total);
+    double down = MIN(total * (1 - spread.low), moving), up = total * (spread.high - 1);
+    double recipe = s->part[SIZE_GRADIENTS] + s->part[SIZE_STATES];
+    double rest = MIN(total * (1 - spread.low) - down, recipe);
     struct size_result *r = s->r;
     for (int p = 0; p < SIZE_PARTS; p++) {
-        double part = s->part[p], of_down = all ? part / total : share[p] / moving;
-        double of_up = moving > 0 ? share[p] / moving : part / total;
+        double part = s->part[p], of = moving > 0  ? share[p] / moving
+                                       : total > 0 ? part / total
+                                                   : 0;
         r->part[p].expected = (int64_t)part;
-        r->part[p].low = (int64_t)(part - down * (total > 0 ? of_down : 0));
-        r->part[p].high = (int64_t)(part + up * (total > 0 ? of_up : 0));
+        double less = down * of;
+        if (recipe > 0 && (p == SIZE_GRADIENTS || p == SIZE_STATES))
+            less += rest * part / recipe;
+        r->part[p].low = MIN((int64_t)(part - less), r->part[p].expected);
+        r->part[p].high = MAX((int64_t)(part + up * of), r->part[p].expected);
         if (p == SIZE_LOGITS)
             r->part[p].high += (int64_t)s->maybe;
-        r->part[p].low = MIN(r->part[p].low, r->part[p].expected);
-        r->part[p].high = MAX(r->part[p].high, r->part[p].expected);
+        r->part[p].low = MAX(r->part[p].low, (int64_t)0);
         r->total.low += r->part[p].low;
         r->total.expected += r->part[p].expected;
         r->total.high += r->part[p].high;

@@ -9,7 +9,6 @@
 #include "domain/size_sum.h"
 
 #define BIG_CARD (70 * SIZE_GIB)
-#define BAND (3.5 * SIZE_GIB) /* to each side: engine versions differ by that much */
 #define BLOCK 16
 
 enum err size_budget(const struct size_model *m, const struct size_job *j, int64_t card_bytes,
@@ -44,12 +43,12 @@ enum err size_budget_with(const struct size_model *m, const struct size_job *j,
         taken = card;
         cache = j->utilisation * (card - weights - trial - other);
     }
-    *ret_b = (struct size_budget){
-        .taken = (int64_t)taken,
-        .weights = (int64_t)weights,
-        .activations = (int64_t)trial,
-        .non_torch = (int64_t)other,
-        .cache = {(int64_t)(cache - BAND), (int64_t)cache, (int64_t)(cache + BAND)}};
+    *ret_b = (struct size_budget){.taken = (int64_t)taken,
+                                  .weights = (int64_t)weights,
+                                  .activations = (int64_t)trial,
+                                  .non_torch = (int64_t)other,
+                                  .cache = {(int64_t)(cache - SIZE_ENGINE_BAND), (int64_t)cache,
+                                            (int64_t)(cache + SIZE_ENGINE_BAND)}};
     int64_t one = size_kv_sequence(m, &j->kv, (j->seq + BLOCK - 1) / BLOCK * BLOCK, j->tp);
     int64_t token = size_kv_sequence(m, &j->kv, 1, j->tp) - m->state_bytes;
     ret_b->tokens = size_kv_tokens(ret_b->cache.expected, token, BLOCK);

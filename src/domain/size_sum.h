@@ -3,6 +3,9 @@
 
 #include "domain/size.h"
 
+/* Versions of an engine differ by that much to each side (eleven budgets). */
+#define SIZE_ENGINE_BAND (3.5 * SIZE_GIB)
+
 /* Whole bytes; what is beyond 2^53 is 2^53, which every check refuses. */
 static inline int64_t size_whole(double bytes)
 {
