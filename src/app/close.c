@@ -68,6 +68,21 @@ static enum err post_all(const struct books *b, const struct period *p, char ret
     }
 }
 
+/* The months before a change of zone are closed: the project is in the new one. */
+static enum err zone_moved(const struct books *b, const struct period *p)
+{
+    struct zone_change c;
+    struct project project;
+    enum err e = zone_change_get(b->store, b->project, &c);
+
+    if (e == ERR_NOT_FOUND || (e == ERR_OK && c.since_s != p->to_s))
+        return ERR_OK;
+    TRY(e);
+    TRY(store_project_get(b->store, b->project, &project));
+    memcpy(project.zone, c.zone, sizeof(project.zone));
+    return store_project_save(b->store, &project);
+}
+
 static enum err advance(const struct books *b, const struct period *p)
 {
     struct close_state state = {.project = b->project, .until_s = p->to_s};
@@ -111,6 +126,7 @@ enum err close_next(struct store *s, utime_t now, struct id project, struct clos
         if (!r.waits[0]) {
             TRY(close_write(&b, &r.month, &r.statement, &empty, why));
             TRY(advance(&b, &r.month));
+            TRY(zone_moved(&b, &r.month));
             r.what = empty ? CLOSE_EMPTY : CLOSE_DONE;
         }
         if (r.what == CLOSE_DONE)

@@ -298,7 +298,7 @@ static enum err open_statement(struct writer *w, const struct period *p)
                                  .id_valid = w->tax.buyer.id_valid,
                                  .simulated = w->simulated};
     close_id(st->id, st->project, st->year, st->month);
-    ok = str_copy(st->zone, sizeof(st->zone), w->b->zone.name) &&
+    ok = str_copy(st->zone, sizeof(st->zone), zone_at(&w->b->zone, p->from_s)->name) &&
          str_copy(st->currency, sizeof(st->currency), w->b->ccy.code) &&
          str_copy(st->seller, sizeof(st->seller), w->tax.seller.country) &&
          str_copy(st->buyer, sizeof(st->buyer), w->tax.buyer.country) &&

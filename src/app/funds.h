@@ -42,6 +42,8 @@ enum err funds_init(struct store *s, struct id_maker *ids);
  * ERR_TOO_LARGE: more than 64 zones. */
 enum err funds_zone_add(const char *name, const void *data, size_t len);
 bool funds_zone(const char *name, struct zone *ret_z);
+/* One that stays where it is to the end of the process; NULL: not there. */
+const struct zone *funds_zone_kept(const char *name);
 /* The bytes it was made of (borrowed); NULL for a built-in one. */
 const void *funds_zone_bytes(const char *name, size_t *ret_len);
 

@@ -11,6 +11,26 @@
 
 #include <stdlib.h>
 
+/* The project's zone; after a change, the one it follows for what was before. */
+static enum err books_zone(struct store *s, const struct project *p, struct zone *ret_z,
+                           struct refusal *why)
+{
+    struct zone_change c;
+    enum err e = zone_change_get(s, p->id, &c);
+    const struct zone *before = e == ERR_OK ? funds_zone_kept(c.before) : NULL;
+
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    if (funds_zone(e == ERR_OK ? c.zone : p->zone, ret_z) && (before || e == ERR_NOT_FOUND)) {
+        if (before)
+            zone_follow(ret_z, before, c.since_s);
+        return ERR_OK;
+    }
+    (void)refusef(why, ERR_UNSUPPORTED, "what", "%s", e == ERR_OK ? c.zone : p->zone);
+    refusal_set(why, "why", "this billing zone was not loaded at the start");
+    return ERR_UNSUPPORTED;
+}
+
 enum err books_open(struct store *s, utime_t now, struct id project, struct books *ret_b,
                     struct refusal *why)
 {
@@ -26,11 +46,7 @@ enum err books_open(struct store *s, utime_t now, struct id project, struct book
     TRY(e);
     if (currency_get(p.currency, &b.ccy) != ERR_OK)
         return refusef(why, ERR_CURRENCY, "got", "%s", p.currency);
-    if (!funds_zone(p.zone, &b.zone)) {
-        (void)refusef(why, ERR_UNSUPPORTED, "what", "%s", p.zone);
-        refusal_set(why, "why", "this billing zone was not loaded at the start");
-        return ERR_UNSUPPORTED;
-    }
+    TRY(books_zone(s, &p, &b.zone, why));
     *ret_b = b;
     return ERR_OK;
 }

@@ -11,6 +11,19 @@ static size_t kept_len[ZONES_MAX];
 static unsigned char *kept[ZONES_MAX]; /* the bytes that each of them borrows, to the end */
 static size_t zone_count;
 
+/* The built-in ones, for who must borrow one. */
+static const struct zone utc = {.name = "UTC", .has_rule = true};
+static const struct zone shanghai = {
+    .name = "Asia/Shanghai", .has_rule = true, .first_offset_s = 28800, .std_offset_s = 28800};
+
+const struct zone *funds_zone_kept(const char *name)
+{
+    for (size_t i = 0; i < zone_count; i++)
+        if (str_eq(zones[i].name, name))
+            return &zones[i];
+    return str_eq(name, utc.name) ? &utc : str_eq(name, shanghai.name) ? &shanghai : NULL;
+}
+
 bool funds_zone(const char *name, struct zone *ret_z)
 {
     for (size_t i = 0; i < zone_count; i++)

@@ -213,7 +213,7 @@ enum err op_bill_get(struct op *op)
     json_object_begin(&op->out, NULL);
     json_str(&op->out, "project", p.name);
     json_str(&op->out, "month", text);
-    json_str(&op->out, "zone", closed ? st.zone : b.zone.name);
+    json_str(&op->out, "zone", closed ? st.zone : zone_at(&b.zone, month.from_s)->name);
     json_time(&op->out, "from", (closed ? st.from_s : month.from_s) * MS_PER_S);
     json_time(&op->out, "to", (closed ? st.to_s : month.to_s) * MS_PER_S);
     json_array_begin(&op->out, "lines");

@@ -225,3 +225,44 @@ enum err op_tax_set(struct op *op)
     json_rule(op, &r);
     return ERR_OK;
 }
+
+/* ---- the billing zone ---- */
+
+/* The month that runs ends as it began; the next one is the new zone's. One change at a time: the
+ * months before the last one must be closed, so that their borders are written down. */
+enum err op_project_zone_set(struct op *op)
+{
+    const char *name = people_arg(op, "zone", "");
+    struct zone_change known, c = {0};
+    struct period month, closed;
+    struct project p;
+    struct books b;
+    bool is_closed = true;
+
+    TRY(store_project_lookup(op->store, op->path_arg[0], &p, &op->why));
+    TRY(books_open(op->store, op->now, p.id, &b, &op->why));
+    if (!funds_zone_kept(name))
+        return people_invalid(op, "zone", N_("a zone that this server has loaded, such as UTC"));
+    enum err e = zone_change_get(op->store, p.id, &known);
+    if (e != ERR_NOT_FOUND)
+        TRY(people_try(op, e));
+    if (e == ERR_OK && known.since_s < b.now_s) {
+        period_month_at(&b.zone, known.since_s - 1, &closed);
+        TRY(people_try(op, close_is_closed(op->store, p.id, &closed, &is_closed)));
+    }
+    if (!is_closed)
+        return people_invalid(op, "zone", N_("the last change is not a closed month old yet"));
+    period_month_at(&b.zone, b.now_s, &month);
+    c = (struct zone_change){.project = p.id, .since_s = month.to_s};
+    CHECK(str_copy(c.before, sizeof(c.before), zone_at(&b.zone, b.now_s)->name) &&
+          str_copy(c.zone, sizeof(c.zone), name));
+    TRY(people_try(op, zone_change_save(op->store, &c)));
+    (void)str_copy(op->object, sizeof(op->object), p.name);
+    json_object_begin(&op->out, NULL);
+    json_str(&op->out, "project", p.name);
+    json_str(&op->out, "before", c.before);
+    json_str(&op->out, "zone", c.zone);
+    json_time(&op->out, "since", c.since_s * MS_PER_S);
+    json_object_finish(&op->out);
+    return ERR_OK;
+}

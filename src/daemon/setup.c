@@ -14,6 +14,7 @@
 #include "base/msg.h"
 #include "base/units.h"
 #include "daemon/serve_int.h"
+#include "store/rows_close.h"
 
 #define ADMIN "admin"
 #define ADMIN_CODE_LIFE_MS ((int64_t)86400 * MS_PER_S)
@@ -104,8 +105,16 @@ enum err setup_zones(const struct daemon_config *c, struct store *store, struct 
     enum err e = store_project_list(store, &projects);
     if (e != ERR_OK)
         e = store_refuse(store, why);
-    for (size_t i = 0; e == ERR_OK && i < projects.len; i++)
+    for (size_t i = 0; e == ERR_OK && i < projects.len; i++) {
+        struct zone_change change;
+
         e = zone_load(projects.at[i].zone, why);
+        if (e != ERR_OK || zone_change_get(store, projects.at[i].id, &change) != ERR_OK)
+            continue;
+        e = zone_load(change.before, why);
+        if (e == ERR_OK)
+            e = zone_load(change.zone, why);
+    }
     vec_fini(&projects);
     return e;
 }

@@ -62,7 +62,7 @@ int64_t civil_instant(const struct zone *z, const struct civil *c)
     return reading - zone_offset(z, t - 1);
 }
 
-void period_month(const struct zone *z, int64_t year, int month, struct period *ret_p)
+static void plain_month(const struct zone *z, int64_t year, int month, struct period *ret_p)
 {
     struct civil from = {.year = year, .month = month, .day = 1};
     struct civil to = {.year = year + (month == 12), .month = month % 12 + 1, .day = 1};
@@ -71,7 +71,7 @@ void period_month(const struct zone *z, int64_t year, int month, struct period *
         .from_s = civil_first(z, &from), .to_s = civil_first(z, &to), .year = year, .month = month};
 }
 
-void period_day(const struct zone *z, int64_t year, int month, int day, struct period *ret_p)
+static void plain_day(const struct zone *z, int64_t year, int month, int day, struct period *ret_p)
 {
     struct civil from = {.year = year, .month = month, .day = day}, to = {0};
 
@@ -81,6 +81,65 @@ void period_day(const struct zone *z, int64_t year, int month, int day, struct p
                              .year = year,
                              .month = month,
                              .day = day};
+}
+
+void zone_follow(struct zone *z, const struct zone *before, int64_t since_s)
+{
+    struct period first;
+
+    period_month_at(before, since_s, &first);
+    z->before = before;
+    z->since_s = since_s;
+    z->since_year = first.year;
+    z->since_month = first.month;
+}
+
+const struct zone *zone_at(const struct zone *z, int64_t t_s)
+{
+    while (z->before && t_s < z->since_s)
+        z = z->before;
+    return z;
+}
+
+/* Nothing of a zone begins before it holds. */
+static void cut_period(const struct zone *z, struct period *p)
+{
+    p->from_s = MAX(p->from_s, z->since_s);
+    p->to_s = MAX(p->to_s, p->from_s);
+}
+
+void period_month(const struct zone *z, int64_t year, int month, struct period *ret_p)
+{
+    int64_t first = z->since_year * 12 + z->since_month;
+
+    if (z->before && year * 12 + month < first) {
+        period_month(z->before, year, month, ret_p);
+        return;
+    }
+    plain_month(z, year, month, ret_p);
+    if (z->before && year * 12 + month == first)
+        ret_p->from_s = z->since_s;
+    if (z->before)
+        cut_period(z, ret_p);
+}
+
+void period_day(const struct zone *z, int64_t year, int month, int day, struct period *ret_p)
+{
+    int64_t at = date_to_days(year, month, day), first;
+
+    if (!z->before) {
+        plain_day(z, year, month, day, ret_p);
+        return;
+    }
+    first = date_to_days(z->since_year, z->since_month, 1);
+    if (at < first) {
+        period_day(z->before, year, month, day, ret_p);
+        return;
+    }
+    plain_day(z, year, month, day, ret_p);
+    if (at == first)
+        ret_p->from_s = z->since_s;
+    cut_period(z, ret_p);
 }
 
 void period_next(const struct zone *z, struct period *p)
@@ -102,7 +161,10 @@ void period_month_at(const struct zone *z, int64_t t_s, struct period *ret_p)
 {
     struct civil c;
 
+    z = zone_at(z, t_s);
     civil_from(z, t_s, &c);
+    if (z->before && c.year * 12 + c.month < z->since_year * 12 + z->since_month)
+        c = (struct civil){.year = z->since_year, .month = z->since_month};
     period_month(z, c.year, c.month, ret_p);
     while (t_s >= ret_p->to_s)
         period_next(z, ret_p);
@@ -112,7 +174,10 @@ void period_day_at(const struct zone *z, int64_t t_s, struct period *ret_p)
 {
     struct civil c;
 
+    z = zone_at(z, t_s);
     civil_from(z, t_s, &c);
+    if (z->before && c.year * 12 + c.month < z->since_year * 12 + z->since_month)
+        c = (struct civil){.year = z->since_year, .month = z->since_month, .day = 1};
     period_day(z, c.year, c.month, c.day, ret_p);
     while (t_s >= ret_p->to_s)
         period_next(z, ret_p);

@@ -28,6 +28,10 @@ struct zone {
     bool has_rule, has_dst;
     int32_t std_offset_s, dst_offset_s;
     struct zone_rule_day dst_start, dst_finish;
+    /* billing only (zone_follow): another zone's periods up to since_s; NULL: none */
+    const struct zone *before;
+    int64_t since_s, since_year;
+    int since_month;
 };
 
 /* UTC and Asia/Shanghai (UTC+8, as it has been since 1991); false for any other name. */
@@ -38,6 +42,13 @@ enum err zone_parse(const char *name, const void *data, size_t len, struct zone 
 int32_t zone_offset(const struct zone *z, int64_t t_s);
 /* The next instant after t_s at which the zone's offset may change; INT64_MAX: never again. */
 int64_t zone_next_change(const struct zone *z, int64_t t_s);
+
+/* A billing zone that follows another at since_s, the end of one of its months: periods that end by
+ * then are before's, the month after is the first of z, from since_s on, whatever its clock reads.
+ * So periods tile over the change. before is borrowed. */
+void zone_follow(struct zone *z, const struct zone *before, int64_t since_s);
+/* The zone whose periods hold at that instant. */
+const struct zone *zone_at(const struct zone *z, int64_t t_s);
 
 struct civil {
     int64_t year;

@@ -20,6 +20,24 @@ enum err close_state_save(struct store *s, const struct close_state *c)
     return row_save(s, &state_type, c);
 }
 
+static const struct col zone_cols[] = {
+    TEXT_COL(struct zone_change, project),
+    TEXT_COL(struct zone_change, before),
+    TEXT_COL(struct zone_change, zone),
+    BIGINT_COL(struct zone_change, since_s),
+};
+ROW_TYPE(zone_type, "project_zone", struct zone_change, zone_cols, 1);
+
+enum err zone_change_get(struct store *s, struct id project, struct zone_change *ret_c)
+{
+    return row_get(s, &zone_type, ret_c, "WHERE project=?", "t", project.s);
+}
+
+enum err zone_change_save(struct store *s, const struct zone_change *c)
+{
+    return row_save(s, &zone_type, c);
+}
+
 static const struct col rule_cols[] = {
     TEXT_COL(struct tax_rule_row, country),   TEXT_COL(struct tax_rule_row, prefix),
     BIGINT_COL(struct tax_rule_row, from_s),  TEXT_COL(struct tax_rule_row, class),

@@ -19,6 +19,15 @@ struct close_state {
 enum err close_state_get(struct store *s, struct id project, struct close_state *ret_c);
 enum err close_state_save(struct store *s, const struct close_state *c);
 
+/* The last change of a project's billing zone: before holds up to since_s. */
+struct zone_change {
+    struct id project;
+    char before[NAME_SIZE], zone[NAME_SIZE];
+    int64_t since_s;
+};
+enum err zone_change_get(struct store *s, struct id project, struct zone_change *ret_c);
+enum err zone_change_save(struct store *s, const struct zone_change *c);
+
 struct tax_rule_row {
     char country[COUNTRY_SIZE], prefix[MONEY_SKU_SIZE];
     int64_t from_s;

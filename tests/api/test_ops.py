@@ -432,6 +432,9 @@ tap.equal(schema.answer_faults("node_sync", node_sync), [], "a node is answered 
 seen["node_sync"].add("good")
 # --- the end of a month: usage of two months ago is put into the store, then everything by the API ---
 import closing
+moved = case("project_zone_set", A, None, ["lab"], {"zone": "UTC"})
+tap.ok(moved["zone"] == "UTC" and moved["since"], "the zone changes with the next month", moved)
+case("project_zone_set", A, "validation", ["lab"], {"zone": "Mars/Base"})
 case("invoice_profile_get", A, None)
 case("invoice_profile_get", None, "auth_required")
 case("invoice_profile_set", A, None, body={"name": "某某大学", "tax_id": "12100000400000000A", "country": "CN"})

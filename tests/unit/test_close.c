@@ -271,6 +271,55 @@ static void test_late(void **state)
     check_books(s, MARCH_END + 30 * INT64_C(86400000) + COLLECT);
 }
 
+/* Shanghai to UTC, and to the east as far as it goes: months and days tile over the change. */
+static void test_zone(void **state)
+{
+    (void)state;
+    struct zone_change c = {.project = id_of("prj_one"), .since_s = MARCH_END / S};
+    static const char *const pairs[][2] = {{"Asia/Shanghai", "UTC"}, {"UTC", "Asia/Shanghai"}};
+
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+        struct zone before, z;
+        struct period month, day, p;
+        assert_true(funds_zone(pairs[i][0], &before) && funds_zone(pairs[i][1], &z));
+        period_month(&before, 2026, 3, &month);
+        zone_follow(&z, funds_zone_kept(pairs[i][0]), month.to_s);
+        period_month(&z, 2026, 1, &p);
+        period_day_at(&z, p.from_s, &day);
+        for (int n = 0; n < 200; n++) {
+            struct period was = p, was_day = day;
+            if (n < 12) {
+                period_next(&z, &p);
+                assert_int_equal(p.from_s, was.to_s);
+                period_month_at(&z, p.from_s, &was);
+                assert_true(was.year == p.year && was.month == p.month && was.to_s == p.to_s);
+                period_month_at(&z, p.to_s - 1, &was);
+                assert_true(was.month == p.month && was.from_s == p.from_s);
+            }
+            period_next(&z, &day);
+            assert_int_equal(day.from_s, was_day.to_s);
+            period_day_at(&z, day.from_s, &was_day);
+            assert_true(was_day.day == day.day && was_day.from_s == day.from_s);
+        }
+        assert_string_equal(zone_at(&z, month.to_s - 1)->name, pairs[i][0]);
+        assert_string_equal(zone_at(&z, month.to_s)->name, pairs[i][1]);
+    }
+    /* a statement of each side */
+    AUTO_STORE struct store *s = books_new(100000000);
+    life(s, "lea_a", "ins_a", 505200);
+    assert_true(str_copy(c.before, sizeof(c.before), "Asia/Shanghai") &&
+                str_copy(c.zone, sizeof(c.zone), "UTC"));
+    ok(zone_change_save(s, &c));
+    struct close_result r = close_at(s, MARCH_END + COLLECT);
+    assert_string_equal(r.statement.zone, "Asia/Shanghai");
+    assert_int_equal(r.statement.to_s, MARCH_END / S);
+    r = close_at(s, MARCH_END + 40 * INT64_C(86400000));
+    assert_int_equal(r.what, CLOSE_EMPTY);
+    assert_int_equal(r.month.from_s, MARCH_END / S);
+    assert_int_equal(r.month.to_s, MARCH_END / S + 30 * DAY_S + 8 * 3600);
+    check_books(s, MARCH_END + 40 * INT64_C(86400000));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +330,7 @@ int main(void)
         {"tax on top of the price: out of the wallet", test_tax_on_top, 0, 0, 0},
         {"who pays which tax, and why", test_decision, 0, 0, 0},
         {"late usage is a correction in the month that runs", test_late, 0, 0, 0},
+        {"another billing zone begins with the next month, and periods tile", test_zone, 0, 0, 0},
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
