@@ -120,6 +120,22 @@ static void score_set(struct placer *pl, struct place_cache *c, uint32_t node)
     c->loss[node] = pattern_index(pl, c, pattern);
 }
 
+/* A node of the block has a new score: its best is looked for only when it was the best. */
+static void block_note(struct placer *pl, struct place_cache *c, uint32_t node)
+{
+    size_t b = node / PLACE_BLOCK;
+    float v = c->score[node] - c->toll[c->loss[node]];
+    bool better = v > c->best[b] ||
+                  (v == c->best[b] && pl->pool->node[node].key < pl->pool->node[c->at[b]].key);
+
+    if (better) {
+        c->best[b] = v;
+        c->at[b] = node;
+    } else if (c->at[b] == node) {
+        pl->block_stamp[b] = pl->now;
+    }
+}
+
 /* From the log of changes; false: it reaches not far enough back. */
 static bool catch_up(struct placer *pl, struct place_cache *c)
 {
@@ -132,18 +148,51 @@ static bool catch_up(struct placer *pl, struct place_cache *c)
         if (pl->stamp[node] == pl->now)
             continue;
         pl->stamp[node] = pl->now;
-        pl->block_stamp[node / PLACE_BLOCK] = pl->now;
         score_set(pl, c, node);
+        block_note(pl, c, node);
     }
     return true;
+}
+
+/* Is a demand worth the same on both? What their cards are is in the hash. */
+static bool twins(const struct placer *pl, uint32_t i, uint32_t k)
+{
+    const struct pool_node *a = &pl->pool->node[i], *b = &pl->pool->node[k];
+
+    return pl->spot[i].hash == pl->spot[k].hash && a->cpu_free_milli == b->cpu_free_milli &&
+           a->memory_free_mib == b->memory_free_mib && a->disk_free_mib == b->disk_free_mib &&
+           a->ports_free == b->ports_free && a->plans == b->plans && a->zone == b->zone &&
+           a->trust == b->trust && a->drain == b->drain && a->exclusive == b->exclusive &&
+           !a->holdings == !b->holdings && memcmp(a->price, b->price, sizeof(a->price)) == 0;
+}
+
+/* All nodes anew. Most are like one that was just looked at. */
+static void fill(struct placer *pl, struct place_cache *c)
+{
+    bool alike = !c->demand.pinned && !c->demand.linked;
+    uint32_t seen[PLACE_TWINS];
+
+    memset(seen, 0xff, sizeof(seen));
+    for (uint32_t i = 0; i < pl->nodes; i++) {
+        uint64_t h = pl->spot[i].hash + (uint64_t)pl->pool->node[i].memory_free_mib * 0x9e3779b9;
+        uint32_t *k = &seen[(h ^ h >> 32) % PLACE_TWINS];
+
+        if (alike && *k != UINT32_MAX && twins(pl, i, *k)) {
+            c->score[i] = c->score[*k];
+            c->loss[i] = c->loss[*k];
+            continue;
+        }
+        score_set(pl, c, i);
+        *k = i;
+    }
 }
 
 void place_cache_refresh(struct placer *pl, struct place_cache *c)
 {
     bool all = !catch_up(pl, c);
 
-    for (uint32_t i = 0; all && i < pl->nodes; i++)
-        score_set(pl, c, i);
+    if (all)
+        fill(pl, c);
     if (c->epoch != pl->guards.epoch || !c->filled) {
         all = true;
         for (size_t i = 0; i < c->patterns; i++)

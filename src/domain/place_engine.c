@@ -105,7 +105,7 @@ static int64_t places_on(const struct placer *pl, const struct place_guard *g, u
     return place_guard_places(g, whole, n->cpu_free_milli, n->memory_free_mib);
 }
 
-/* sign -1 before a node changes, 1 after; true when a place came or went. */
+/* sign -1 before a node changes, 1 after. */
 static void places_count(struct placer *pl, uint32_t node, int sign)
 {
     for (size_t k = 0; k < pl->guards.count; k++)
@@ -274,30 +274,41 @@ static void changed(struct placer *pl, uint32_t node)
     place_spot_set(pl, node);
 }
 
+/* One part starts or ends. The guards are weighed at once when a place came or went: the next
+ * demand must not take the last ones at yesterday's price. */
+static void move(struct placer *pl, const struct pool_demand *d, const struct pool_part *part,
+                 bool start)
+{
+    int64_t was[PLACE_GUARDS_MAX];
+    bool other = ++pl->stale >= STALE_MOST;
+
+    for (size_t k = 0; k < pl->guards.count; k++)
+        was[k] = pl->guards.guard[k].places;
+    places_count(pl, part->node, -1);
+    if (start)
+        pool_start(pl->pool, d, part);
+    else
+        pool_end(pl->pool, d, part);
+    places_count(pl, part->node, 1);
+    changed(pl, part->node);
+    for (size_t k = 0; k < pl->guards.count; k++)
+        other |= was[k] != pl->guards.guard[k].places;
+    if (other)
+        guards_weigh(pl);
+}
+
 void placer_start(struct placer *pl, const struct pool_demand *d, const struct pool_part *part,
                   size_t parts)
 {
-    for (size_t i = 0; i < parts; i++) {
-        places_count(pl, part[i].node, -1);
-        pool_start(pl->pool, d, &part[i]);
-        places_count(pl, part[i].node, 1);
-        changed(pl, part[i].node);
-        if (++pl->stale >= STALE_MOST)
-            guards_weigh(pl);
-    }
+    for (size_t i = 0; i < parts; i++)
+        move(pl, d, &part[i], true);
 }
 
 void placer_end(struct placer *pl, const struct pool_demand *d, const struct pool_part *part,
                 size_t parts)
 {
-    for (size_t i = 0; i < parts; i++) {
-        places_count(pl, part[i].node, -1);
-        pool_end(pl->pool, d, &part[i]);
-        places_count(pl, part[i].node, 1);
-        changed(pl, part[i].node);
-        if (++pl->stale >= STALE_MOST)
-            guards_weigh(pl);
-    }
+    for (size_t i = 0; i < parts; i++)
+        move(pl, d, &part[i], false);
 }
 
 void placer_touch(struct placer *pl, uint32_t node)

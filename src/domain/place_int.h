@@ -3,6 +3,7 @@
 
 #include "domain/place_engine.h"
 
+#define PLACE_TWINS 1024                  /* states remembered while all nodes are looked at */
 #define PLACE_BLOCK 64                    /* nodes whose best is kept together */
 #define PLACE_LOSSES_MAX 1024             /* patterns of guards that one demand can hurt */
 #define PLACE_LOSS_BITS 2                 /* of a pattern a guard: 0 to 3 places */
