@@ -161,3 +161,4 @@ cmd_run cmd_api, cmd_login, cmd_whoami, cmd_doctor, cmd_offers, cmd_quote, cmd_r
 cmd_run cmd_invoice_pdf, cmd_invoice_export, cmd_invoice_show;
 cmd_run cmd_statement, cmd_topup;
 cmd_run cmd_bill_export, cmd_bill_verify;
+cmd_run cmd_market_add;

@@ -2,20 +2,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/market.h"
 #include "cli/table.h"
 #include "domain/money.h"
-
-#define MARKET_MAX (256 * 1024)
-#define ROWS_MAX 1000
-
-struct market_row {
-    char provider[64], card[64], low[32], high[32], currency[8], date[16], source[256];
-};
-struct market {
-    struct market_row *row; /* owned */
-    size_t count;
-};
 
 /* The file lies beside us: in the build tree or where it was installed. */
 static char *market_path(void)
@@ -72,7 +61,7 @@ static enum err row_set(struct market_row *r, const struct toml_line *l, const c
 }
 
 /* Is what is there whole: a price range in a currency, and a day? NULL when it is. */
-static const char *row_wrong(const struct market_row *r)
+const char *market_row_wrong(const struct market_row *r)
 {
     struct currency ccy;
     struct money low, high;
@@ -92,7 +81,7 @@ static const char *row_wrong(const struct market_row *r)
 
 static enum err market_parse(const char *path, char *text, struct market *m, struct refusal *why)
 {
-    size_t at = 0, begun = 0;
+    size_t at = 0, begun = 0, first = m->count;
     const char *wrong;
     char *next;
 
@@ -107,21 +96,50 @@ static enum err market_parse(const char *path, char *text, struct market *m, str
         if (l.kind == TOML_EMPTY)
             continue;
         if (l.kind == TOML_KEY) {
-            if (m->count == 0)
+            if (m->count == first)
                 return broken(why, path, at, tr("a row begins with [name]"));
             if (row_set(&m->row[m->count - 1], &l, &wrong) != ERR_OK)
                 return broken(why, path, at, wrong);
             continue;
         }
-        if (m->count && (wrong = row_wrong(&m->row[m->count - 1])))
+        if (m->count > first && (wrong = market_row_wrong(&m->row[m->count - 1])))
             return broken(why, path, begun, wrong);
-        if (m->count == ROWS_MAX)
+        if (m->count == MARKET_ROWS_MAX)
             return broken(why, path, at, tr("more than 1000 rows"));
         begun = at;
         m->row[m->count++] = (struct market_row){0};
     }
-    if (m->count && (wrong = row_wrong(&m->row[m->count - 1])))
+    if (m->count > first && (wrong = market_row_wrong(&m->row[m->count - 1])))
         return broken(why, path, begun, wrong);
+    return ERR_OK;
+}
+
+enum err market_read(const char *path, struct market *m, struct refusal *why)
+{
+    AUTO_FREE char *text = NULL;
+
+    TRY(file_read(path, MARKET_MAX, &text, why));
+    return market_parse(path, text, m, why);
+}
+
+char *market_own(struct cli *c)
+{
+    return path_join(c->cfg.folder, "market.toml");
+}
+
+/* The installed book, then the operator's and the user's own where there are any. */
+static enum err books_read(struct cli *c, const char *installed, struct market *m,
+                           struct refusal *why)
+{
+    AUTO_FREE char *own = market_own(c);
+    const char *const more[] = {MARKET_SYSTEM, own};
+
+    TRY(market_read(installed, m, why));
+    for (size_t i = 0; i < ARRAY_LEN(more); i++) {
+        enum err e = access(more[i], F_OK) == 0 ? market_read(more[i], m, why) : ERR_OK;
+        if (e != ERR_OK)
+            return e;
+    }
     return ERR_OK;
 }
 
@@ -200,9 +218,8 @@ static void print_table(struct cli *c, const struct market *m, const bool *shown
 int cmd_market(struct cli *c, struct call *call)
 {
     AUTO_FREE char *own = market_path();
-    AUTO_FREE char *text = NULL;
-    AUTO_FREE struct market_row *rows = mem_alloc(ROWS_MAX * sizeof(*rows));
-    AUTO_FREE bool *shown = mem_alloc(ROWS_MAX * sizeof(*shown));
+    AUTO_FREE struct market_row *rows = mem_alloc(MARKET_ROWS_MAX * sizeof(*rows));
+    AUTO_FREE bool *shown = mem_alloc(MARKET_ROWS_MAX * sizeof(*shown));
     const char *path = arg_str(call, "file") ? arg_str(call, "file") : own;
     const char *card = arg_str(call, "card");
     struct market m = {.row = rows};
@@ -211,9 +228,8 @@ int cmd_market(struct cli *c, struct call *call)
 
     if (!path)
         return fail_usage(c, "%s", tr("market.toml is not installed; name it with --file FILE"));
-    enum err e = file_read(path, MARKET_MAX, &text, &why);
-    if (e == ERR_OK)
-        e = market_parse(path, text, &m, &why);
+    enum err e =
+        arg_str(call, "file") ? market_read(path, &m, &why) : books_read(c, path, &m, &why);
     if (e == ERR_NOT_FOUND)
         return fail_usage(c, tr("--file: there is no file %s"), path);
     if (e != ERR_OK)

@@ -54,6 +54,7 @@ static const struct {
     {"doctor", cmd_doctor},
     {"tco", cmd_tco},
     {"market", cmd_market},
+    {"market add", cmd_market_add},
     {"size", cmd_size},
     {"admin init", cmd_admin_init},
     {"admin restore", cmd_admin_restore},

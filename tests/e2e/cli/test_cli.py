@@ -879,6 +879,26 @@ def market_shows_dated_prices_and_keeps_the_old_ones():
     check(r.rc == 2 and "--file" in r.err, r)
 
 @test
+def a_price_is_noted_with_its_day_and_never_changed():
+    home = home_new(token=None)
+    add = lambda low, day, more="": run(f"market add --provider 'Cloud X' --card A100-80 --low {low} --currency CNY --source seen --date {day} {more}",
+                                        home=home)
+    check(add("12", "2026-01-01").rc == 0 and add("11.5", "2027-02-01").rc == 0)
+    r = add("3", "2026-01-01")
+    check(r.rc == 2 and "never changed" in r.err, r)
+    mine = lambda words: [(i["date"], i["low"]["amount"]) for i in one_json(run(words + " --json", home=home).out)["items"]
+                          if i["provider"] == "Cloud X"]
+    check(mine("market") == [("2027-02-01", "11.5")], mine("market"))
+    check(sorted(mine("market --history")) == [("2026-01-01", "12"), ("2027-02-01", "11.5")], mine("market --history"))
+    check("Aliyun" in run("market", home=home).out)  # the installed book is still there
+    for words in ("--low x", "--low 5 --high 3", "--low 5 --date then", "--low 5 --currency ABC", "--low 5 --source 'a\"b'"):
+        given = " ".join(f"--{n} {v}" for n, v in (("provider", "P"), ("card", "C"), ("currency", "CNY"), ("source", "s")) if f"--{n}" not in words)
+        check(run(f"market add {given} {words}", home=home).rc == 2, words)
+    path = os.path.join(home, "other.toml")
+    check(run(f"market add --provider P --card C --low 5 --currency CNY --source s --file {path}", home=home).rc == 0)
+    check(len(one_json(run(f"market --file {path} --json", home=home).out)["items"]) == 1)
+
+@test
 def ls_is_quick():
     F.reset()
     start = time.time()
