@@ -114,6 +114,9 @@ def example_home():
                 "t1,4000,8192,1,1000,,BE,Running,0,900\nt2,4000,8192,1,500,B,LS,Running,60,700\n"
                 "t3,2000,4096,0,0,,LS,Running,60,700\nt4,8000,16384,4,1000,,LS,Running,90,800\n"
                 "t5,1000,1024,1,1000,C,LS,Running,95,800\n")
+    with open(os.path.join(home, "2026-03-31.csv"), "w") as f:
+        f.write("reference,order,kind,amount,currency,time\npay-1,ord_a,payment,100.00,CNY,1774915200\n")
+    shutil.copy(os.path.join(fakes.ROOT, "tests/golden/bill.jsonl"), os.path.join(home, "bill-2026-03.jsonl"))
     return home
 
 def fake_path(home, *programs):
@@ -735,7 +738,7 @@ def completion_knows_verbs_flags_and_live_names():
     F.reset()
     home = home_new()
     complete = lambda *w: run(["__complete", *w], home=home).out.split("\n")[:-1]
-    check({"rent", "release", "resize"} == set(complete("re")), complete("re"))
+    check({"rent", "release", "resize", "review"} == set(complete("re")), complete("re"))
     check({"ls", "create", "show", "grow", "attach", "detach", "rm"} == set(complete("disk", "")), complete("disk", ""))
     check(set(complete("admin", "node", "")) >= {"ls", "add", "drain"})
     check("--system-disk" in complete("rent", "--sys") and "--json" in complete("ls", "--"))
