@@ -3,6 +3,7 @@
 #include "bill_lab.h"
 
 #include "app/funds.h"
+#include "store/rows_plan.h"
 
 static struct world *lived(void)
 {
@@ -55,10 +56,46 @@ static void a_plan_and_a_spot_run_are_counted_again(void **state UNUSED)
     world_done(w);
 }
 
+/* A day that renews itself: the instance lives through the border, and ends with the term that does
+ * not renew any more. */
+static void a_plan_renews_when_asked_and_ends_its_instance(void **state UNUSED)
+{
+    struct world *w = world_new();
+    struct plan_list plans = {0};
+    struct instance i;
+    char id[ID_SIZE];
+
+    w->round_ms = 20000;
+    world_price(w, "plan.day.gpu.RTX 4090", "9", "day");
+    call_ok(w, "instance_create",
+            "{\"gpu\":\"4090\",\"name\":\"a\",\"plan\":\"day\",\"renew\":true}", NULL);
+    world_pass(w, INT64_C(25) * 3600000);
+    assert_int_equal(plan_row_running(w->store, &plans), ERR_OK);
+    assert_int_equal(plans.len, 1);
+    assert_int_equal(plans.at[0].term, 2);
+    assert_true(plans.at[0].renew);
+    assert_int_equal(store_instance_get_any(w->store, plans.at[0].instance, &i), ERR_OK);
+    assert_int_equal(i.state, INSTANCE_RUNNING);
+    assert_int_equal(i.ends_at, plans.at[0].end_s * MS_PER_S);
+    memcpy(id, plans.at[0].id.s, sizeof(id));
+    call_ok(w, "plan_renew", "{\"off\":true}", id);
+    world_pass(w, INT64_C(24) * 3600000);
+    vec_fini(&plans);
+    assert_int_equal(plan_row_running(w->store, &plans), ERR_OK);
+    assert_int_equal(plans.len, 0);
+    assert_int_equal(store_instance_get_any(w->store, i.id, &i), ERR_OK);
+    assert_int_equal(i.state, INSTANCE_STOPPED);
+    assert_int_equal(i.reason, END_REACHED);
+    assert_int_equal(i.plan, PLAN_ON_DEMAND);
+    vec_fini(&plans);
+    world_done(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_and_a_spot_run_are_counted_again),
+        cmocka_unit_test(a_plan_renews_when_asked_and_ends_its_instance),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
