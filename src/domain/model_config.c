@@ -214,25 +214,30 @@ static enum err broken(struct refusal *why, const char *field, const char *text)
     return e;
 }
 
+static bool text_take(struct jscan *s, const struct field *f, struct config *c)
+{
+    if (f->at == AT(kind))
+        return jscan_text(s, c->kind, sizeof(c->kind));
+    if (f->at == AT(dtype))
+        return jscan_text(s, c->dtype, sizeof(c->dtype));
+    return jscan_text(s, c->method, sizeof(c->method));
+}
+
 static bool field_take(struct jscan *s, const struct field *f, struct config *c)
 {
-    char *at = (char *)c + f->at;
-    int64_t *to = f->type == TEXT ? NULL : (int64_t *)(void *)at;
     bool flag;
 
     if (jscan_peek(s) == JSCAN_WORD && *s->at == 'n')
         return jscan_skip(s); /* null: not said */
+    if (f->type == TEXT)
+        return text_take(s, f, c);
+    int64_t *to = (int64_t *)(void *)((char *)c + f->at);
     if (f->type == FLAG) {
         if (!jscan_bool(s, &flag))
             return false;
         *to = flag;
         return true;
     }
-    if (f->type == TEXT)
-        return jscan_text(s, at,
-                          f->at == AT(kind)    ? sizeof(c->kind)
-                          : f->at == AT(dtype) ? sizeof(c->dtype)
-                                               : sizeof(c->method));
     if (!jscan_i64(s, to))
         return false;
     if (*to > VALUE_MAX)
