@@ -200,7 +200,10 @@ static void test_decision(void **state)
         {"US", true, false, "outside", "O", 0},
     };
     AUTO_STORE struct store *s = books_new(0);
+    struct tax_group below;
 
+    ok(tax_of_signed(-119, (struct tax_rate){19, 100}, true, &below));
+    assert_true(below.net_minor == -100 && below.tax_minor == -19 && below.gross_minor == -119);
     party(s, "", "DE", true, true);
     rule(s, "DE", "", "standard", 19, false);
     rule(s, "FR", "", "standard", 20, false);
