@@ -160,5 +160,7 @@ cmd_run cmd_api, cmd_login, cmd_whoami, cmd_doctor, cmd_offers, cmd_quote, cmd_r
     cmd_plan_ls, cmd_review, cmd_reconcile_import, cmd_size;
 cmd_run cmd_invoice_pdf, cmd_invoice_export, cmd_invoice_show;
 cmd_run cmd_statement, cmd_topup;
-cmd_run cmd_bill_export, cmd_bill_verify;
+cmd_run cmd_bill_export, cmd_bill_verify, cmd_bill_explain;
 cmd_run cmd_market_add;
+/* usage export --focus. */
+int usage_focus(struct cli *c, struct call *call);

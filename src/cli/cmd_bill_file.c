@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/bill_check.h"
 #include "cli/cli.h"
+#include "cli/table.h"
 
 #define NEXT_SIZE 1200
 
@@ -145,7 +146,7 @@ static void print_counts(struct cli *c, const struct bill_check *check)
     }
     if (n->head[0])
         printf(tr("  last published head: %s\n"), n->head);
-    printf(tr("  sealed with key %s (compare both with suanli ledger heads)\n"), s->key);
+    printf(tr("  sealed with key %s (compare both with suanli ledger heads --json)\n"), s->key);
 }
 
 int cmd_bill_verify(struct cli *c, struct call *call)
@@ -167,5 +168,45 @@ int cmd_bill_verify(struct cli *c, struct call *call)
     if (e != ERR_OK)
         return fail(c, &why);
     print_counts(c, check);
+    return 0;
+}
+
+/* ---- explain */
+
+int cmd_bill_explain(struct cli *c, struct call *call)
+{
+    static const char *const head[] = {N_("FROM"),       N_("TO"),       N_("SECONDS"),
+                                       N_("PER SECOND"), N_("QUANTITY"), NULL};
+    AUTO_ANSWER struct answer a = {0};
+    char text[64];
+    struct table t;
+    json_t *o;
+    size_t i;
+
+    answer_init(&a);
+    if (!call_send(c, call, &a))
+        return a.exit;
+    if (c->json || c->quiet)
+        return view_print(c, call->verb, &a);
+    printf(tr("Line %ld of %s: %s of %s\n"), field_i64(a.json, "n"), field_str(a.json, "month"),
+           field_str(a.json, "sku"), field_str(a.json, "subject"));
+    text_time_exact(field_str(a.json, "price_from"), text, sizeof(text));
+    printf(tr("Price: %s (version %s, valid from %s)\n"), field_str(a.json, "price"),
+           field_str(a.json, "price_version"), text);
+    table_init(&t, head, "<<>>>");
+    json_array_foreach(json_object_get(a.json, "spans"), i, o)
+    {
+        text_time_exact(field_str(o, "from"), text, sizeof(text));
+        table_add(&t, text);
+        text_time_exact(field_str(o, "to"), text, sizeof(text));
+        table_add(&t, text);
+        table_addf(&t, "%ld", field_i64(o, "seconds"));
+        table_add(&t, field_str(o, "per_second"));
+        table_add(&t, field_str(o, "quantity"));
+    }
+    table_print(&t, stdout, c->color);
+    table_fini(&t);
+    printf(tr("Together: %s %s\n"), field_str(a.json, "quantity"), field_str(a.json, "unit"));
+    printf(tr("Cost: %s\n"), field_str(a.json, "formula"));
     return 0;
 }

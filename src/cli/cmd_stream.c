@@ -122,5 +122,8 @@ int cmd_usage(struct cli *c, struct call *call)
 {
     struct sink s = {.lines = true};
 
+    if (arg_bool(call, "focus"))
+        return usage_focus(c, call);
+
     return run_stream(c, call, &s);
 }

@@ -46,6 +46,7 @@ static const struct {
     {"invoice show", cmd_invoice_show},
     {"bill export", cmd_bill_export},
     {"bill verify", cmd_bill_verify},
+    {"bill explain", cmd_bill_explain},
     {"key add", cmd_key_add},
     {"disk rm", cmd_disk_rm},
     {"port open", cmd_port},

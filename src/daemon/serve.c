@@ -11,6 +11,7 @@
 #include "daemon/pdf.h"
 #include "daemon/prices.h"
 #include "daemon/serve_int.h"
+#include "daemon/heads.h"
 #include "net/tls.h"
 
 #define BATCH_MAX 256
@@ -246,6 +247,23 @@ static void run_batch(struct serve *s, void **calls, size_t n)
     atomic_store(&s->core_beat_ms, now.boot_ms);
 }
 
+/* The heads of the days that are over go into a file beside the store, once a day. */
+static void publish_heads(struct serve *s)
+{
+    int64_t today = serve_now(s).wall_ms / (INT64_C(86400) * MS_PER_S);
+    struct refusal why = {0};
+    char text[512];
+
+    if (today == s->heads_day)
+        return;
+    if (heads_append(s->store, s->config.store, today, &why) == ERR_OK) {
+        s->heads_day = today;
+        return;
+    }
+    refusal_text(&why, LANG_EN, text, sizeof(text));
+    log_warn("event=heads_not_written text=\"%s\"", text);
+}
+
 static void *core_run(void *user)
 {
     struct serve *s = user;
@@ -259,6 +277,7 @@ static void *core_run(void *user)
         if (serve_now(s).boot_ms - code_ms >= BEAT_MS) {
             code_ms = serve_now(s).boot_ms;
             setup_take_code(s);
+            publish_heads(s);
         }
     }
     return NULL;

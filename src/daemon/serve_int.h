@@ -31,6 +31,7 @@ struct serve {
     char *openapi, *errors; /* owned; made once */
     utime_t started_ms;     /* wall */
     bool recovering;        /* core thread */
+    int64_t heads_day;      /* core thread: the daily heads before it are in their file */
     atomic_bool recovery_told, failed;
     _Atomic int64_t core_beat_ms; /* boot clock of the last batch */
     _Atomic int64_t requests, refused, streams;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Every row of operations.def: one good and one refused case as data, each answer held against the
 served OpenAPI document. A node that keeps the protocol (fake_node) makes instances run."""
-import hashlib, hmac, json, os, re, subprocess, time
-from rig import Daemon, Schema, Tap
+import hashlib, hmac, json, os, random, re, subprocess, time
+from rig import SUANLID, Daemon, Schema, Tap
 from fake_node import FakeNode
 
 tap = Tap()
@@ -27,6 +27,38 @@ def case(op, who, want, path_args=(), body=None, query="", headers=None, name=No
     tap.ok(good and not faults, f"{title}: {want or 'done'}", "\n".join([repr(r)] + faults[:8]))
     seen.setdefault(op, set()).add("good" if want is None else "refused")
     return r.json if r.status == 200 and r.headers["Content-Type"].startswith("application/json") else None
+
+
+def bill_checked_at_home():
+    """Exported, counted again offline by the product and by another program; each flipped byte is found."""
+    path, here = d.path("bill.jsonl"), os.path.dirname(os.path.abspath(__file__))
+    verify = [os.path.join(os.path.dirname(os.path.dirname(SUANLID)), "cli", "suanli"), "--lang=en", "bill", "verify"]
+    away = {"HOME": "/nonexistent", "PATH": os.environ["PATH"]}
+
+    def run(*command):
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=away)
+    text = d.call("GET", "/v1/bill/export", token=A).raw
+    text = text if isinstance(text, bytes) else text.encode()
+    open(path, "wb").write(text)
+    r = run(*verify, path)
+    tap.ok(r.returncode == 0 and r.stdout.startswith("OK: "), "bill verify: OK, offline and without a login", r.stdout)
+    r = run("python3", os.path.join(here, "..", "e2e", "recompute_file.py"), path)
+    tap.ok(r.returncode == 0, "a bill file is counted again by an independent program", r.stdout)
+    wrong, dice = [], random.Random(7)
+    for _ in range(40):
+        at = dice.randrange(len(text))
+        other = bytes([(text[at] + dice.randrange(1, 256)) % 256])
+        open(path, "wb").write(text[:at] + other + text[at + 1:])
+        r = run(*verify, path)
+        line = text[:at].count(b"\n") + 1
+        if r.returncode != 1 or not any(f"Line {n}:" in r.stdout for n in (line, line + 1)):
+            wrong.append((at, line, r.returncode, r.stdout[:200]))
+    tap.ok(not wrong, "40 flipped bytes: each is found and its line named", wrong)
+    open(path, "wb").write(text[:-1])
+    tap.ok(run(*verify, path).returncode == 1, "a file without its last byte is not whole")
+    open(path, "wb").write(text)
+    tap.ok(run(*verify, path, "--head", "0" * 64).returncode == 0, "the head before all rows is in the chain")
+    tap.ok(run(*verify, path, "--head", "1" * 64).returncode == 1, "a head that is not in the chain is missed")
 
 
 def wait(instance, *states, seconds=15):
@@ -329,6 +361,16 @@ review = case("review_get", A, None)
 tap.ok(len(review["past"]) == 3 and not review["steady"] and review["plan"] is None, "a new account is not steady", review)
 case("review_get", A, "validation", query="?month=soon")
 case("usage_export", A, None)
+case("bill_export", A, None)
+case("bill_export", A, "validation", query="?month=2026-13")
+case("bill_export", A, "cursor", query="?after=0,-,1,-,0,0,0,0,0,0,0,0,ff,00")
+case("bill_explain", A, None, [1])
+case("bill_explain", A, "not_found", [999])
+case("usage_focus", A, None)
+case("usage_focus", A, "validation", query="?month=2026-13")
+case("ledger_heads", None, None)
+case("ledger_heads", None, "cursor", query="?cursor=mine")
+bill_checked_at_home()
 
 # --- the sizing learns from what was measured -----------------------------------------------------
 question = {"model": "Qwen2.5-7B", "task": "lora"}

@@ -262,6 +262,136 @@ static void pages_are_one_file(void **state UNUSED)
     world_done(w);
 }
 
+static int64_t micro_of(const json_t *o, const char *key)
+{
+    const char *text = text_of(o, key);
+    struct currency ccy;
+    struct money m;
+
+    assert_int_equal(currency_get("CNY", &ccy), ERR_OK);
+    assert_int_equal(money_parse(text, ccy, &m), ERR_OK);
+    return m.u;
+}
+
+/* What the table of columns demands of every row. */
+static void focus_row_is_right(const json_t *o)
+{
+    static const char *const must[] = {"BilledCost",      "BillingAccountId", "BillingAccountName",
+                                       "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart",
+                                       "ChargeCategory",  "ChargePeriodEnd",  "ChargePeriodStart",
+                                       "ContractedCost",  "EffectiveCost",    "InvoiceIssuerName",
+                                       "ListCost",        "ProviderName",     "PublisherName",
+                                       "ServiceCategory", "ServiceName",      "ChargeFrequency"};
+    static const char *const all[] = {
+#define FOCUS(name) #name,
+#include "app/focus.def"
+#undef FOCUS
+    };
+    const char *category = text_of(o, "ChargeCategory");
+    size_t n = 0;
+    void *at = json_object_iter((json_t *)(uintptr_t)o);
+
+    for (; at; at = json_object_iter_next((json_t *)(uintptr_t)o, at), n++) {
+        const json_t *v = json_object_iter_value(at);
+
+        assert_true(n < ARRAY_LEN(all));
+        assert_string_equal(json_object_iter_key(at), all[n]);
+        assert_true(json_is_null(v) || (json_is_string(v) && json_string_length(v) > 0));
+    }
+    assert_int_equal(n, ARRAY_LEN(all));
+    for (size_t i = 0; i < ARRAY_LEN(must); i++)
+        assert_true(*text_of(o, must[i]));
+    assert_true(str_eq(category, "Usage") || str_eq(category, "Purchase") ||
+                str_eq(category, "Tax") || str_eq(category, "Credit") ||
+                str_eq(category, "Adjustment"));
+    if (str_eq(category, "Usage") && !*text_of(o, "ChargeClass")) {
+        assert_true(*text_of(o, "ConsumedQuantity") && *text_of(o, "ConsumedUnit") &&
+                    *text_of(o, "PricingQuantity") && *text_of(o, "PricingUnit") &&
+                    *text_of(o, "SkuId") && *text_of(o, "SkuPriceId") && *text_of(o, "ResourceId"));
+        assert_string_equal(text_of(o, "ChargeFrequency"), "Usage-Based");
+    } else {
+        assert_string_not_equal(text_of(o, "ChargeFrequency"), "Usage-Based");
+        assert_false(*text_of(o, "ConsumedQuantity"));
+    }
+    for (size_t i = 0; i < 4; i++) {
+        static const char *const times[] = {"BillingPeriodStart", "BillingPeriodEnd",
+                                            "ChargePeriodStart", "ChargePeriodEnd"};
+        const char *t = text_of(o, times[i]);
+
+        assert_true(strlen(t) == 20 && t[19] == 'Z' && t[10] == 'T');
+    }
+    assert_true(strcmp(text_of(o, "ChargePeriodStart"), text_of(o, "ChargePeriodEnd")) < 0);
+}
+
+static void focus_rows_add_up(void **state UNUSED)
+{
+    struct world *w = lived();
+    struct lab_file f = {0};
+    int64_t sum = 0, total;
+    json_t *bill;
+
+    w->round_ms = 3600000;
+    world_pass(w, 32 * INT64_C(86400000));
+    assert_int_equal(lab_read(w, "usage_focus", "2026-03", &f, NULL), ERR_OK);
+    assert_true(f.len > 10);
+    for (size_t i = 0; i < f.len; i++) {
+        AUTO_JSON json_t *o = json_loads(f.line[i], 0, NULL);
+
+        assert_non_null(o);
+        focus_row_is_right(o);
+        sum += micro_of(o, "BilledCost");
+    }
+    lab_file_fini(&f);
+    exported(w, &f);
+    bill = json_loads(f.line[f.len - 2], 0, NULL);
+    assert_int_equal(str_parse_i64(text_of(bill, "rated_u"), 0, INT64_MAX, &total), ERR_OK);
+    json_decref(bill);
+    /* an invoice's rows end in whole coins: the residue is a row of its own */
+    assert_true(sum == total || (sum % 10000 == 0 && total - sum < 10000 && total > sum));
+    lab_file_fini(&f);
+    world_done(w);
+}
+
+static void published_heads_are_in_the_file(void **state UNUSED)
+{
+    struct world *w = lived();
+    json_t *heads = get(w, "ledger_heads", NULL), *o;
+    struct lab_file f;
+    size_t i, seen = 0;
+
+    exported(w, &f);
+    json_array_foreach(json_object_get(heads, "items"), i, o) seen +=
+        lab_check(&f, text_of(o, "hash"), NULL) == 0;
+    assert_true(json_array_size(json_object_get(heads, "items")) >= 2);
+    assert_int_equal(seen, json_array_size(json_object_get(heads, "items")));
+    assert_non_null(strstr(f.line[0], text_of(heads, "key")));
+    json_decref(heads);
+    lab_file_fini(&f);
+    world_done(w);
+}
+
+static void a_line_is_explained(void **state UNUSED)
+{
+    struct world *w = lived();
+    struct world_reply r;
+    json_t *o = get(w, "bill_explain", "1"), *span;
+    int64_t sum = 0, v, want;
+    size_t i;
+
+    json_array_foreach(json_object_get(o, "spans"), i, span)
+    {
+        assert_int_equal(str_parse_i64(text_of(span, "quantity"), 0, INT64_MAX, &v), ERR_OK);
+        sum += v;
+    }
+    assert_int_equal(str_parse_i64(text_of(o, "quantity"), 0, INT64_MAX, &want), ERR_OK);
+    assert_int_equal(sum, want);
+    assert_true(strstr(text_of(o, "formula"), "floor") && *text_of(o, "price_version"));
+    json_decref(o);
+    assert_int_equal(world_call(w, &r, &w->user, "bill_explain", NULL, "999"), ERR_NOT_FOUND);
+    world_reply_fini(&r);
+    world_done(w);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_life_is_counted_again),
     cmocka_unit_test(one_changed_byte_is_named),
@@ -269,5 +399,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_line_left_out_or_doubled_is_seen_although_it_was_sealed_anew),
     cmocka_unit_test(a_month_that_is_over_and_charged_is_closed),
     cmocka_unit_test(pages_are_one_file),
+    cmocka_unit_test(focus_rows_add_up),
+    cmocka_unit_test(published_heads_are_in_the_file),
+    cmocka_unit_test(a_line_is_explained),
 };
 RUN_TESTS(tests)
