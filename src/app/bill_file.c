@@ -78,6 +78,14 @@ static void write_price(struct bill_file *f, const struct price_row *p)
     bill_line_finish(f);
 }
 
+/* A version of a window's SKU, its own, or the bid of its spot run. */
+static bool price_used(const struct window_row *w, const struct price_row *p)
+{
+    return str_eq(w->sku, p->sku) || str_eq(w->price.s, p->id.s) ||
+           (str_starts(w->sku, "spot.") && str_starts(p->sku, "bid.") &&
+            str_eq(p->sku + strlen("bid."), w->instance.s));
+}
+
 /* All versions of each SKU that a window has, so that which of them binds can be seen, and those of
  * plans and bids that a window names. */
 static enum err write_prices(struct bill_file *f, const struct window_list *windows)
@@ -90,8 +98,7 @@ static enum err write_prices(struct bill_file *f, const struct window_list *wind
 
         for (size_t k = 0; k < windows->len && !used; k++)
             used = str_eq(all.at[i].currency, f->b.ccy.code) &&
-                   (str_eq(windows->at[k].sku, all.at[i].sku) ||
-                    str_eq(windows->at[k].price.s, all.at[i].id.s));
+                   price_used(&windows->at[k], &all.at[i]);
         if (used)
             write_price(f, &all.at[i]);
     }

@@ -375,7 +375,7 @@ static bool of_bid(const struct bill_check *c, const struct check_window *w)
 
 enum err check_window_line(struct bill_check *c, struct check_row *r)
 {
-    struct check_window w = {0}, *last = window_now(c);
+    struct check_window w = {0};
     bool meter;
 
     TRY(check_window_over(c));
@@ -400,7 +400,6 @@ enum err check_window_line(struct bill_check *c, struct check_row *r)
             (str_eq(c->windows.at[i].subject.s, w.subject.s) && c->windows.at[i].meter == w.meter &&
              c->windows.at[i].price == w.price))
             return check_differs(c, tr("window %s twice"), w.id);
-    (void)last;
     *vec_push(&c->windows) = w;
     c->counts.windows++;
     if (micro_add(c->counts.rated_u, w.rated_u, &c->counts.rated_u) != ERR_OK ||
@@ -428,20 +427,39 @@ static bool binds(const struct bill_check *c, size_t price, int64_t started_s, i
            parts == 1 && part[0].version == at;
 }
 
-/* A bid pays the seconds whose tick is above it. */
-static bool bid_binds(const struct bill_check *c, const struct check_window *w, int64_t started_s,
-                      int64_t from_s, int64_t to_s)
+static bool dearer(const struct rate *a, const struct rate *b)
 {
-    const struct rate *bid = &c->prices.at[w->price].v.rate;
+    return price_cheaper((struct price_rate){b->tiers[0].p, b->d},
+                         (struct price_rate){a->tiers[0].p, a->d});
+}
 
-    for (size_t i = 0; i < c->prices.len; i++) {
-        const struct rate *tick = &c->prices.at[i].v.rate;
+/* Each second of a spot run costs the smaller of the tick (a version of the SKU) and the bid. */
+static bool spot_right(const struct bill_check *c, const struct check_window *w, int64_t from_s,
+                       int64_t to_s)
+{
+    const struct check_price *price = &c->prices.at[w->price], *bid = NULL;
+    struct price_version v[PRICE_VERSIONS_MAX];
+    struct price_part part[PRICE_VERSIONS_MAX];
+    size_t n = 0, parts = 0;
 
-        if (str_eq(c->prices.at[i].sku, w->sku) && binds(c, i, started_s, from_s, to_s))
-            return price_cheaper((struct price_rate){bid->tiers[0].p, bid->d},
-                                 (struct price_rate){tick->tiers[0].p, tick->d});
+    for (size_t i = 0; i < c->prices.len && n < ARRAY_LEN(v); i++) {
+        const struct check_price *p = &c->prices.at[i];
+
+        if (str_starts(p->sku, "bid.") && str_eq(p->sku + strlen("bid."), w->instance.s))
+            bid = p;
+        if (str_eq(p->sku, w->sku))
+            v[n++] = p->v;
     }
-    return false;
+    if (!bid || price_split(v, n, from_s, from_s, to_s, part, ARRAY_LEN(part), &parts) != ERR_OK)
+        return false;
+    for (size_t i = 0; i < parts; i++) {
+        const struct price_version *tick = &v[part[i].version];
+
+        if (price == bid ? dearer(&bid->v.rate, &tick->rate)
+                         : !str_eq(tick->id.s, price->v.id.s) || dearer(&tick->rate, &bid->v.rate))
+            return false;
+    }
+    return true;
 }
 
 static bool price_right(const struct bill_check *c, const struct check_window *w, int64_t from_s,
@@ -449,14 +467,15 @@ static bool price_right(const struct bill_check *c, const struct check_window *w
 {
     if (of_plan(c, w)) /* they cost nothing; what the plan cost is a transfer */
         return c->prices.at[w->price].v.valid_from_s <= from_s;
+    if (str_starts(w->sku, "spot."))
+        return spot_right(c, w, from_s, to_s);
     /* A disk's price binds from when its meter began, which may be any time since it is valid. */
     if (w->meter != METER_GPU && w->meter != METER_CPU && w->meter != METER_EGRESS)
         return binds(c, w->price, c->prices.at[w->price].v.valid_from_s, from_s, to_s);
     for (size_t i = 0; i < c->leases.len; i++)
         if (str_eq(c->leases.at[i].instance.s, w->instance.s) &&
             proven_from(&c->leases.at[i], from_s) > from_s &&
-            (of_bid(c, w) ? bid_binds(c, w, c->leases.at[i].started_s, from_s, to_s)
-                          : binds(c, w->price, c->leases.at[i].started_s, from_s, to_s)))
+            binds(c, w->price, c->leases.at[i].started_s, from_s, to_s))
             return true;
     return false;
 }
