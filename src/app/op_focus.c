@@ -117,7 +117,7 @@ static const struct service {
 /* "team=vision,run" as {"team":"vision","run":""}. */
 static void set_tags(struct focus *f, const char *labels)
 {
-    AUTO_STRBUF struct strbuf out;
+    AUTO_STRBUF struct strbuf out = {0};
     struct json_writer w;
     char copy[TEXT_SIZE], *save = NULL;
 

@@ -288,7 +288,7 @@ static void canon_value(struct json_writer *w, const char *key, const json_t *v)
 
 static bool is_canonical(const json_t *o, const char *text, size_t len)
 {
-    AUTO_STRBUF struct strbuf out;
+    AUTO_STRBUF struct strbuf out = {0};
     struct json_writer w;
 
     strbuf_init(&out, BILL_LINE_MAX * 2);

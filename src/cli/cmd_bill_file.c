@@ -32,7 +32,7 @@ static bool on_line(void *user, const json_t *item, const char *raw)
 static int fetch(struct cli *c, struct call *call, FILE *to)
 {
     AUTO_ANSWER struct answer a = {0};
-    AUTO_STRBUF struct strbuf path;
+    AUTO_STRBUF struct strbuf path = {0};
     struct page p = {.to = to};
     bool ok;
 
@@ -67,7 +67,7 @@ static int fail_system(struct cli *c, const char *call, const char *file)
 int cmd_bill_export(struct cli *c, struct call *call)
 {
     const char *name = arg_str(call, "output");
-    AUTO_STRBUF struct strbuf part;
+    AUTO_STRBUF struct strbuf part = {0};
     FILE *to;
     int e;
 

@@ -47,7 +47,7 @@ static bool on_row(void *user, const json_t *item, const char *raw UNUSED)
 
 static bool metadata(const char *name)
 {
-    AUTO_STRBUF struct strbuf path;
+    AUTO_STRBUF struct strbuf path = {0};
     char now[40];
     FILE *to;
 
@@ -77,7 +77,7 @@ int usage_focus(struct cli *c, struct call *call)
 {
     const char *name = arg_str(call, "output"), *month = arg_str(call, "month");
     AUTO_ANSWER struct answer a = {0};
-    AUTO_STRBUF struct strbuf path;
+    AUTO_STRBUF struct strbuf path = {0};
     FILE *to = name ? fopen(name, "w") : stdout;
 
     if (!to)

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     while (size > 0 && at < end && e == ERR_OK) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
-        AUTO_STRBUF struct strbuf line;
+        AUTO_STRBUF struct strbuf line = {0};
 
         if (!stop)
             stop = end;

@@ -394,13 +394,13 @@ static void a_line_is_explained(void **state UNUSED)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_life_is_counted_again),
+    cmocka_unit_test(focus_rows_add_up),
+    cmocka_unit_test(published_heads_are_in_the_file),
+    cmocka_unit_test(a_line_is_explained),
     cmocka_unit_test(one_changed_byte_is_named),
     cmocka_unit_test(a_forged_number_is_named_although_it_was_sealed_anew),
     cmocka_unit_test(a_line_left_out_or_doubled_is_seen_although_it_was_sealed_anew),
     cmocka_unit_test(a_month_that_is_over_and_charged_is_closed),
     cmocka_unit_test(pages_are_one_file),
-    cmocka_unit_test(focus_rows_add_up),
-    cmocka_unit_test(published_heads_are_in_the_file),
-    cmocka_unit_test(a_line_is_explained),
 };
 RUN_TESTS(tests)
