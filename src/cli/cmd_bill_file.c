@@ -92,6 +92,8 @@ int cmd_bill_export(struct cli *c, struct call *call)
     }
     if (rename(strbuf_str(&part), name) != 0)
         return fail_system(c, "rename", name);
+    if (c->json)
+        printf("{\"written\":true}\n");
     say(c, tr("Written: %s. Count it again at home: suanli bill verify %s"), name, name);
     return 0;
 }

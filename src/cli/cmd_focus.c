@@ -45,6 +45,18 @@ static bool on_row(void *user, const json_t *item, const char *raw UNUSED)
     return !ferror(to) && !interrupted();
 }
 
+struct rows {
+    bool some;
+};
+static bool on_json(void *user, const json_t *item UNUSED, const char *raw)
+{
+    struct rows *r = user;
+
+    printf("%s%s", r->some ? "," : "", raw);
+    r->some = true;
+    return !interrupted();
+}
+
 static bool metadata(const char *name)
 {
     AUTO_STRBUF struct strbuf path = {0};
@@ -90,6 +102,14 @@ int usage_focus(struct cli *c, struct call *call)
         url_escape(&path, month);
     }
     interrupt_watch();
+    if (c->json && !name) {
+        struct rows r = {0};
+
+        fputs("{\"items\":[", stdout);
+        bool all = api_stream(c, strbuf_str(&path), false, on_json, &r, &a);
+        puts("],\"next_cursor\":null}");
+        return all ? 0 : a.exit;
+    }
     header(to);
     bool ok = api_stream(c, strbuf_str(&path), false, on_row, to, &a);
     bool written = !ferror(to) && (name ? fclose(to) == 0 : fflush(to) == 0);

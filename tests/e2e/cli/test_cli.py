@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The CLI as typed, against a fake server. Prints TAP."""
-import json, os, pty, re, select, shlex, shutil, signal, subprocess, sys, tempfile, threading, time, unicodedata
+import json, os, pty, re, select, shlex, shutil, signal, subprocess, sys, tempfile, threading, time, unicodedata, hashlib
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+import signing
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -100,11 +102,27 @@ def every_operation_and_verb_has_an_example():
     lacking = [c for c in [o["cli"] for o in fakes.OPS] + LOCAL if c and c not in have]
     check(not lacking, lacking)
 
+def tiny_bill(path):
+    """A bill file of a month in which nothing was used, sealed with a key of its own."""
+    key, digest, lines = signing.Key(bytes(32)), bytes(32), []
+    for number in range(3):
+        o = [{"k": "head", "format": "suanli.bill.1", "rules": 1, "project": "prj_a", "name": "a", "month": "2026-03",
+              "zone": "UTC", "currency": "CNY", "from_s": 1772323200, "to_s": 1775001600, "cut_s": 1775001600,
+              "open": False, "key": key.hex},
+             {"k": "total", "windows": 0, "rated_u": "0", "posted_u": "0"},
+             {"k": "end", "lines": 3, "seal": key.sign(b"suanli.bill.1\0\0\0" + digest)}][number]
+        body = json.dumps(o, separators=(",", ":"))[:-1]
+        digest = hashlib.sha256(digest + body.encode()).digest()
+        lines.append(f'{body},"sum":"{digest.hex()[:16]}"}}\n')
+    with open(path, "w") as f:
+        f.writelines(lines)
+
 def example_home():
     home = home_new()
     for name in ("code.txt", "id_ed25519.pub"):
         with open(os.path.join(home, name), "w") as f:
             f.write("ssh-ed25519 AAAA mei\n" if "pub" in name else "K7QF-2M9X\n")
+    tiny_bill(os.path.join(home, "bill-2026-03.jsonl"))
     with open(os.path.join(home, "jobs.csv"), "w") as f:
         f.write("timestamp,duration,num_gpus\n2026-01-01 00:00:00,60.0,1\n2026-01-01 00:01:00,60.0,8\n")
     with open(os.path.join(home, "nodes.csv"), "w") as f:
