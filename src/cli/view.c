@@ -19,6 +19,7 @@ static const struct {
     {"audit", "at actor action object result request_id"},
     {"node", "name state seen_at gpus cores_free cores memory_mib_free disk_mib_free unknown"},
     {"price", "sku price unit valid_from id"},
+    {"ledger_head", "day rows hash"},
     {"user", "name id role project created_at"},
     {"clearing_line", "id channel kind reference order amount reason age_s"},
     {"clearing_sum", "channel credited shown waits suspense suspense_items suspense_age_s"},
