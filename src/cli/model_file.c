@@ -138,6 +138,29 @@ static enum err config_load_model(const char *path, const char *like, struct siz
     return named(path, model_config(text, n, like, m, why), why);
 }
 
+/* "x-00001-of-00003.gguf": the bytes of all parts. Leaves *ret_bytes alone for other names. */
+static enum err parts_size(const char *path, int64_t *ret_bytes, struct refusal *why)
+{
+    const char *of = strstr(path, "-00001-of-");
+    AUTO_FREE char *part = mem_strdup(path);
+    int64_t count, sum = 0;
+    char digits[6];
+
+    if (!of || strlen(of) != strlen("-00001-of-00003.gguf") ||
+        !str_printf(digits, sizeof(digits), "%.5s", of + 10) ||
+        str_parse_i64(digits, 1, FILES_MAX, &count) != ERR_OK)
+        return ERR_OK;
+    for (int64_t i = 1; i <= count; i++) {
+        struct stat st;
+        snprintf(part + (of - path), strlen(of) + 1, "-%05d-of-%s.gguf", (int)i, digits);
+        if (stat(part, &st) != 0)
+            return no_file(part, why);
+        sum += S_ISREG(st.st_mode) ? st.st_size : 0;
+    }
+    *ret_bytes = sum;
+    return ERR_OK;
+}
+
 static enum err gguf_load(const char *path, struct size_model *m, struct refusal *why)
 {
     AUTO_CLOSE int fd = -1;
@@ -151,6 +174,8 @@ static enum err gguf_load(const char *path, struct size_model *m, struct refusal
         bytes = mem_realloc(bytes, want, 1);
         TRY(bytes_read(fd, path, 0, bytes, want, &n, why));
         e = model_gguf(bytes, n, m, why);
+        if (e == ERR_OK && m->weight_bytes == 0)
+            return parts_size(path, &m->weight_bytes, why);
         if (e == ERR_OK || n < want || want >= MODEL_GGUF_MAX)
             return named(path, e, why);
     }
@@ -266,7 +291,8 @@ static enum err folder_load(const char *path, const char *like, struct size_mode
     if (e == ERR_OK && (f->safetensors_count || f->index)) {
         *ret_source = f->safetensors_count ? "safetensors" : *ret_source;
         e = folder_weights(path, f, m, why);
-    } else if (e == ERR_OK && !f->config && f->gguf_count == 1) {
+    } else if (e == ERR_OK && !f->config &&
+               (f->gguf_count == 1 || (f->gguf_count && strstr(f->gguf[0], "-00001-of-")))) {
         AUTO_FREE char *file = path_join(path, f->gguf[0]);
         *ret_source = "gguf";
         e = gguf_load(file, m, why);

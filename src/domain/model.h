@@ -65,5 +65,6 @@ enum err model_index(const void *bytes, size_t len, int64_t *ret_total, struct r
 enum err model_take_tensors(const struct model_tensors *t, struct size_model *m,
                             struct refusal *why);
 
-/* The beginning of a GGUF file, whole or cut after its tensor table. */
+/* The beginning of a GGUF file, whole or cut after its tensor table. Of the first of several parts
+ * weight_bytes stays 0: the caller adds up the files. */
 enum err model_gguf(const void *bytes, size_t len, struct size_model *ret_m, struct refusal *why);

@@ -14,7 +14,7 @@ struct gguf {
     struct {
         int64_t layers, hidden, ffn, heads, kv, key, value, vocab, context, window, pattern;
         int64_t experts, active, expert_ffn, shared, dense_first, q_lora, kv_lora, rope, key_mla;
-        int64_t value_mla, mtp, kv_layers;
+        int64_t value_mla, mtp, kv_layers, split;
     } v;
     bool qk_norm, has_head, qkv_bias, plain_mlp, norm_bias;
     int64_t embed_rows, params;
@@ -171,7 +171,7 @@ static bool array(struct gguf *g, int64_t *to)
 
 static bool value(struct gguf *g, const char *key, size_t key_len)
 {
-    int64_t *to = field_of(g, key, key_len);
+    int64_t *to = is_key(key, key_len, "split.count") ? &g->v.split : field_of(g, key, key_len);
     const char *s = NULL;
     uint64_t type, v;
     size_t n = 0;
@@ -342,6 +342,16 @@ static void shape(const struct gguf *g, struct size_model *m)
     size_model_default(m);
 }
 
+/* One part of several: its tensors are not all, so the formula counts, and the bytes are those of
+ * all files, which the caller knows. */
+static void part_of(struct size_model *m)
+{
+    m->params_exact = m->weight_bytes = 0;
+    m->type_count = 0;
+    m->tied = false;
+    m->gated = true;
+}
+
 enum err model_gguf(const void *bytes, size_t len, struct size_model *ret_m, struct refusal *why)
 {
     struct gguf g = {.at = bytes, .end = (const uint8_t *)bytes + len, .plain_mlp = true};
@@ -362,6 +372,8 @@ enum err model_gguf(const void *bytes, size_t len, struct size_model *ret_m, str
         return broken(why, N_("it does not describe a language model"));
     shape(&g, &m);
     (void)str_copy(m.name, sizeof(m.name), g.arch);
+    if (g.v.split > 1)
+        part_of(&m);
     TRY(size_model_check(&m, why));
     *ret_m = m;
     return ERR_OK;

@@ -111,8 +111,9 @@ def text(s):
     return struct.pack("<Q", len(s)) + s.encode()
 
 
-def gguf(vocab=1000, keys=()):
-    kv = [text("general.architecture") + struct.pack("<I", 8) + text("llama"),
+def gguf(vocab=1000, parts=0):
+    kv = [text("split.count") + struct.pack("<IH", 2, parts)] if parts else []
+    kv += [text("general.architecture") + struct.pack("<I", 8) + text("llama"),
           text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, vocab) + b"".join(text(f"t{i}") for i in range(vocab))]
     for k, v in (("block_count", 2), ("embedding_length", 256), ("feed_forward_length", 512), ("attention.head_count", 4),
                  ("attention.head_count_kv", 2), ("context_length", 4096)):
@@ -136,6 +137,20 @@ def a_gguf_file_is_read_from_its_head_alone():
         f.truncate(40 << 30)  # the tensors: a hole, never read
     p = run(AT("whole.gguf"), "--task", "infer", memory=600 << 20)
     check(p.returncode == 0, p)
+
+
+@test
+def a_gguf_file_in_parts_counts_all_of_them():
+    os.makedirs(AT("parts"))
+    for i in (1, 2, 3):
+        with open(AT(f"parts/big-Q4_K_M-0000{i}-of-00003.gguf"), "wb") as f:
+            f.write(gguf(parts=3) if i == 1 else b"GGUF")
+            f.truncate(1 << 30)
+    for path in (AT("parts"), AT("parts/big-Q4_K_M-00001-of-00003.gguf")):
+        check(doc(path, "--task", "infer")["model"]["stored_bytes"] == 3 << 30, path)
+    os.unlink(AT("parts/big-Q4_K_M-00002-of-00003.gguf"))
+    p = run(AT("parts"), "--task", "infer")
+    check(p.returncode == 3 and "00002-of-00003" in p.err, p)
 
 
 def hostile():
