@@ -287,6 +287,23 @@ def names_are_listed_and_completed():
 
 
 @test
+def measured_cases_judge_the_estimate():
+    rows = os.path.join(fakes.ROOT, "tests/golden/sizing-cases.tsv")
+    d = doc("--cases", rows)
+    check(len(d["rows"]) == 515 and sum(r["scored"] for r in d["rows"]) == sum(f["rows"] for f in d["families"]), d["families"])
+    for f in d["families"]:
+        check(not f["goal_median_ppm"] or (f["median_ppm"] <= f["goal_median_ppm"] and f["unsafe"] == 0), f)
+    shown = run("--cases", rows)
+    check(shown.returncode == 0 and "QLoRA" in shown.out and "A001" in shown.out, shown.out[-600:])
+    for text in ("", "head\nonly\tthree\tcolumns\n", "head\n" + "x" * 9000 + "\n", "head\n" + "\t".join("abcdefg") + "\t1e5" + "\t0" * 7 + "\n"):
+        with open(AT("cases.tsv"), "w") as f:
+            f.write(text)
+        p = run("--cases", AT("cases.tsv"))
+        check(p.returncode == (2 if text else 0) and ("cases.tsv:2" in p.err) == bool(text), (text[:40], p.returncode, p.err))
+    check(run("--cases", AT("none.tsv")).returncode == 2)
+
+
+@test
 def live_offers_give_prices_and_lines_to_paste():
     fake = fakes.Fake()
     try:
