@@ -51,7 +51,7 @@ struct size_mla {
 struct size_moe {
     int64_t experts, active;       /* routed ones; of them per token */
     int64_t ffn, shared_ffn;       /* of one routed expert; of all shared ones together */
-    int64_t dense_first, every;    /* */
+    int64_t dense_first, every;    /* which layers hold them: see above */
     bool shared_gate, router_bias; /* one h vector; E */
 };
 
