@@ -103,7 +103,7 @@ void place_cache_rescan(struct placer *pl, struct place_cache *c, size_t block)
     for (size_t i = from; i < to; i++) {
         float v = c->score[i] - c->toll[c->loss[i]];
 
-        if (v < best || (v == best && pl->pool->node[i].key > pl->pool->node[at].key))
+        if (v < best || (v == best && pl->spot[i].key > pl->spot[at].key))
             continue;
         best = v;
         at = i;
@@ -125,8 +125,8 @@ static void block_note(struct placer *pl, struct place_cache *c, uint32_t node)
 {
     size_t b = node / PLACE_BLOCK;
     float v = c->score[node] - c->toll[c->loss[node]];
-    bool better = v > c->best[b] ||
-                  (v == c->best[b] && pl->pool->node[node].key < pl->pool->node[c->at[b]].key);
+    bool better =
+        v > c->best[b] || (v == c->best[b] && pl->spot[node].key < pl->spot[c->at[b]].key);
 
     if (better) {
         c->best[b] = v;

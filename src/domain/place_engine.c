@@ -211,8 +211,7 @@ static bool best_node(const struct placer *pl, const struct place_cache *c, uint
 
     for (size_t b = 1; b < pl->blocks; b++)
         if (c->best[b] > c->best[best] ||
-            (c->best[b] == c->best[best] &&
-             pl->pool->node[c->at[b]].key < pl->pool->node[c->at[best]].key))
+            (c->best[b] == c->best[best] && pl->spot[c->at[b]].key < pl->spot[c->at[best]].key))
             best = b;
     if (!pl->blocks || c->best[best] == -INFINITY)
         return false;

@@ -29,6 +29,7 @@ struct place_guards {
 
 struct place_spot {  /* what the scores read of a node, close together */
     uint64_t hash;   /* of its cores, cards and type */
+    uint64_t key;    /* of the pool's node */
     uint32_t guards; /* bit per guard with a place here */
     float idle;      /* place_look_idle */
     int32_t cpu_free_milli;

@@ -80,6 +80,7 @@ void place_spot_set(struct placer *pl, uint32_t node)
             s->most_free = c->free_milli;
     }
     s->hash = a.hash;
+    s->key = n->key;
     s->cpu_free_milli = n->cpu_free_milli;
     s->idle = (float)idle_of(pl, node, &a);
     s->guards = 0;
