@@ -45,17 +45,11 @@ static size_t split(char *line, char **ret_field, size_t max)
     return n;
 }
 
-static enum err csv_open(struct csv *c, size_t needed, struct refusal *why)
+static enum err csv_head(struct csv *c, size_t needed, struct refusal *why)
 {
     char *head[COLUMNS_MAX];
     size_t n;
 
-    c->file = fopen(c->path, "re");
-    if (!c->file) {
-        (void)refusef(why, ERR_VALIDATION, "field", "%s", c->path);
-        refusal_set(why, "why", strerror(errno));
-        return ERR_VALIDATION;
-    }
     c->line = 1;
     if (!fgets(c->text, sizeof(c->text), c->file))
         return csv_wrong(why, c, tr("the file is empty"));
@@ -73,6 +67,24 @@ static enum err csv_open(struct csv *c, size_t needed, struct refusal *why)
     }
     return ERR_OK;
 }
+
+/* The file is the caller's: it closes it, whatever came of its head. */
+static enum err csv_open(struct csv *c, FILE *file, size_t needed, struct refusal *why)
+{
+    c->file = file;
+    if (file)
+        return csv_head(c, needed, why);
+    (void)refusef(why, ERR_VALIDATION, "field", "%s", c->path);
+    refusal_set(why, "why", strerror(errno));
+    return ERR_VALIDATION;
+}
+
+static void file_close(FILE **f)
+{
+    if (*f)
+        fclose(*f);
+}
+#define AUTO_FILE CLEANUP(file_close)
 
 /* false at the end. */
 static bool csv_next(struct csv *c)
@@ -204,14 +216,13 @@ enum err trace_nodes_load(const char *path, enum trace_order order, uint64_t sal
     static int (*const orders[])(const void *, const void *) = {by_name, by_hash, by_type};
     AUTO_FREE struct row *rows = NULL;
     struct csv c = {.path = path, .want = want, .wants = ARRAY_LEN(want)};
+    AUTO_FILE FILE *file = fopen(path, "re");
     size_t count = 0;
-    enum err e = csv_open(&c, ARRAY_LEN(want), why);
+    enum err e = csv_open(&c, file, ARRAY_LEN(want), why);
 
     pool_init(&ret_t->pool);
     if (e == ERR_OK)
         e = rows_read(&c, ret_t, salt, &rows, &count, why);
-    if (c.file)
-        fclose(c.file);
     if (e != ERR_OK)
         return e;
     qsort(rows, count, sizeof(*rows), by_name);
@@ -285,7 +296,8 @@ enum err trace_tasks_load(const char *path, struct trace *t, struct trace_tasks 
     static const char *const want[] = {"name",      "cpu_milli", "memory_mib", "num_gpu",
                                        "gpu_milli", "gpu_spec",  "count"};
     struct csv c = {.path = path, .want = want, .wants = ARRAY_LEN(want)};
-    enum err e = csv_open(&c, 5, why);
+    AUTO_FILE FILE *file = fopen(path, "re");
+    enum err e = csv_open(&c, file, 5, why);
     size_t cap = 0;
 
     *ret_tasks = (struct trace_tasks){0};
@@ -303,8 +315,6 @@ enum err trace_tasks_load(const char *path, struct trace *t, struct trace_tasks 
     }
     if (e == ERR_OK && !ret_tasks->count)
         e = csv_wrong(why, &c, tr("there is no row"));
-    if (c.file)
-        fclose(c.file);
     if (e != ERR_OK)
         trace_tasks_fini(ret_tasks);
     return e;
