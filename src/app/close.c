@@ -19,7 +19,7 @@ enum err close_statement(struct store *s, struct id project, int64_t year, int m
     return statement_get(s, id, ret_s);
 }
 
-/* The first open month; that of the first usage when nothing was closed yet. */
+/* The first open month; that of the first usage or purchase when none is closed. */
 static enum err first_open(const struct books *b, struct period *ret_p)
 {
     struct close_state state;
@@ -32,7 +32,7 @@ static enum err first_open(const struct books *b, struct period *ret_p)
     }
     if (e != ERR_NOT_FOUND)
         return e;
-    TRY(window_first(b->store, b->project, &first));
+    TRY(billed_first(b->store, b->project, &first));
     period_month_at(&b->zone, MIN(first, b->now_s), ret_p);
     return ERR_OK;
 }

@@ -35,7 +35,7 @@ static enum err find_statement(struct store *s, const struct books *b, const str
     if (e != ERR_NOT_FOUND && e != ERR_OK)
         return e;
     TRY(close_is_closed(s, b->project, month, &closed));
-    TRY(window_first(s, b->project, &first));
+    TRY(billed_first(s, b->project, &first));
     if (!closed && (b->now_s < month->to_s + BILL_COLLECT_S || first < month->to_s))
         return month_open(month, why);
     period_format(month, text, sizeof(text));

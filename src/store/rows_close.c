@@ -417,11 +417,12 @@ enum err window_unposted(struct store *s, struct id project, int64_t year, int m
                     ret_id, LEDGER_KEY_SIZE);
 }
 
-enum err window_first(struct store *s, struct id project, int64_t *ret_s)
+enum err billed_first(struct store *s, struct id project, int64_t *ret_s)
 {
     return one_i64(sql_open(s,
-                            "SELECT coalesce(min(from_s),9223372036854775807) FROM rating_window "
-                            "WHERE project=?",
+                            "SELECT min((SELECT coalesce(min(from_s),9223372036854775807) FROM "
+                            "rating_window WHERE project=?1),(SELECT coalesce(min(at)/1000,"
+                            "9223372036854775807) FROM purchase WHERE project=?1))",
                             "t", project.s),
                    ret_s);
 }

@@ -162,8 +162,8 @@ enum err window_each(struct store *s, struct id project, int64_t year, int month
  * pays for first. */
 enum err window_unposted(struct store *s, struct id project, int64_t year, int month,
                          char ret_id[LEDGER_KEY_SIZE]);
-/* The first second anything of a project was rated; INT64_MAX: never. */
-enum err window_first(struct store *s, struct id project, int64_t *ret_s);
+/* The first second of a project that a bill has: of usage or of a purchase; INT64_MAX: none. */
+enum err billed_first(struct store *s, struct id project, int64_t *ret_s);
 
 /* Who paid [from_u, to_u) of what a window has cost so far (its charges in the order of the journal
  * follow its quantity), and what it was posted to. What a lease's hold paid came through its terms
