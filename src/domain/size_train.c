@@ -89,7 +89,8 @@ static bool stored_quantised(const struct size_job *j)
 static double token_layer(const struct size_sum *s, double *ret_width)
 {
     const struct size_model *m = s->m;
-    double h = (double)m->hidden, moe = m->moe.experts > 0;
+    bool moe = m->moe.experts > 0;
+    double h = (double)m->hidden;
     double f = moe ? (double)(m->moe.active * m->moe.ffn + m->moe.shared_ffn) : (double)m->ffn;
     double kv =
         m->mla.kv_lora > 0
