@@ -30,7 +30,7 @@ static bool parse_time(const char *text, utime_t *ret_at)
         *ret_at = s * MS_PER_S;
         return true;
     }
-    return time_parse(text, ret_at) == ERR_OK;
+    return time_parse(text, ret_at) == ERR_OK && *ret_at > 0;
 }
 
 bool clearing_parse(const char *text, struct payment_line *ret_l)
@@ -88,7 +88,7 @@ static enum err judge(struct op *op, const struct payment_line *l, enum line_rea
         TRY(clearing_matched(op->store, l->order_id, LINE_REFUND, &shown));
         if (!str_eq(o.currency, l->currency))
             *ret_r = LINE_AMOUNT;
-        else if (shown + l->amount_u > o.refunded_u)
+        else if (l->amount_u > o.refunded_u - shown)
             *ret_r = LINE_NOT_REFUNDED;
         return ERR_OK;
     }

@@ -4,6 +4,42 @@
 #include "base/msg.h"
 #include "domain/payout.h"
 
+#define PAIR_MAX (INT64_C(1000000000000) - 1)
+#define DECIMALS_MAX 9
+
+/* "7.1234": digits, and after a point one to nine more. */
+static bool decimal_parse(const char *text, int64_t *ret_n, int64_t *ret_d)
+{
+    size_t whole = strspn(text, "0123456789"), more = 0;
+    char digits[32];
+    int64_t d = 1;
+
+    if (text[whole] == '.')
+        more = strspn(text + whole + 1, "0123456789");
+    if (whole == 0 || more > DECIMALS_MAX || (text[whole] == '.' && more == 0) ||
+        text[whole + (more ? more + 1 : 0)] ||
+        !str_printf(digits, sizeof(digits), "%.*s%.*s", (int)MIN(whole, sizeof(digits)), text,
+                    (int)more, text + whole + 1))
+        return false;
+    for (size_t i = 0; i < more; i++)
+        d *= 10;
+    *ret_d = d;
+    return str_parse_i64(digits, 0, PAIR_MAX, ret_n) == ERR_OK;
+}
+
+bool fx_pair_parse(const char *text, int64_t *ret_n, int64_t *ret_d)
+{
+    const char *slash = strchr(text, '/');
+    char first[16];
+
+    if (!slash)
+        return decimal_parse(text, ret_n, ret_d);
+    return (size_t)(slash - text) < sizeof(first) &&
+           str_printf(first, sizeof(first), "%.*s", (int)(slash - text), text) &&
+           str_parse_i64(first, 0, PAIR_MAX, ret_n) == ERR_OK &&
+           str_parse_i64(slash + 1, 1, PAIR_MAX, ret_d) == ERR_OK;
+}
+
 enum err fx_order_make(struct op *op, const struct order_row *o, struct currency dst,
                        struct fx_order *ret_x)
 {

@@ -20,3 +20,6 @@ enum err fx_order_make(struct op *op, const struct order_row *o, struct currency
 /* The order was paid: all legs in one group, debts of the wallet first as with any top-up. */
 enum err fx_order_paid(const struct books *b, const struct order_row *o, const char *clearing,
                        struct refusal *why);
+/* A rate or share as a pair of integers, each below 10^12: "7.1234" is 71234/10000, "71234/10000"
+ * itself. d is above zero, n may be zero. false: not such a text. Pure. */
+bool fx_pair_parse(const char *text, int64_t *ret_n, int64_t *ret_d);

@@ -1,6 +1,4 @@
 /* op_clearing.c: payment files against the books, what is in suspense, rates of exchange. */
-#include <stdlib.h>
-
 #include "app/clearing.h"
 #include "app/fx.h"
 #include "app/op_money.h"
@@ -265,40 +263,6 @@ static void write_rate(struct op *op, const struct fx_rate *r)
     json_object_finish(&op->out);
 }
 
-/* "7.1234" or "71234/10000" as a pair of integers. */
-static bool parse_pair(const char *text, int64_t *ret_n, int64_t *ret_d)
-{
-    char *end = NULL;
-    int64_t n = 0, d = 1;
-    bool point = false;
-
-    if (strchr(text, '/')) {
-        n = strtoll(text, &end, 10);
-        if (end == text || *end != '/')
-            return false;
-        text = end + 1;
-        d = strtoll(text, &end, 10);
-        if (end == text || *end)
-            return false;
-    } else {
-        if (!*text)
-            return false;
-        for (; *text; text++) {
-            if (*text == '.' && !point) {
-                point = true;
-                continue;
-            }
-            if (*text < '0' || *text > '9' || n > 100000000000 || d > 100000000)
-                return false;
-            n = n * 10 + (*text - '0');
-            d *= point ? 10 : 1;
-        }
-    }
-    *ret_n = n;
-    *ret_d = d;
-    return n >= 0 && d > 0 && n < 1000000000000 && d < 1000000000000;
-}
-
 enum err op_fx_set(struct op *op)
 {
     const char *rate = people_arg(op, "rate", ""), *spread = people_arg(op, "spread", "0");
@@ -308,9 +272,9 @@ enum err op_fx_set(struct op *op)
     if (currency_get(op->path_arg[0], &src) != ERR_OK ||
         currency_get(op->path_arg[1], &dst) != ERR_OK || currency_eq(src, dst))
         return people_invalid(op, "from", N_("two different currencies such as USD and CNY"));
-    if (!parse_pair(rate, &r.n, &r.d) || r.n == 0)
+    if (!fx_pair_parse(rate, &r.n, &r.d) || r.n == 0)
         return people_invalid(op, "rate", N_("above zero, such as 7.1234 or 71234/10000"));
-    if (!parse_pair(spread, &r.spread_n, &r.spread_d) || r.spread_n >= r.spread_d)
+    if (!fx_pair_parse(spread, &r.spread_n, &r.spread_d) || r.spread_n >= r.spread_d)
         return people_invalid(op, "spread", N_("a share below 1, such as 0.003 or 3/1000"));
     memcpy(r.src, src.code, sizeof(r.src));
     memcpy(r.dst, dst.code, sizeof(r.dst));

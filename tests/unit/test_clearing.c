@@ -28,6 +28,7 @@ static void a_line_is_read_or_refused_whole(void **state)
         "p,o,payment,0.5,JPY,1",
         "p,o,payment,1.00,XYZ,1",
         "p,o,payment,1.00,CNY,soon",
+        "p,o,payment,1.00,CNY,1026-03-01T08:00:00Z",
         "p,o,payment,1.00,CNY,1,more",
         "p,o,payment,99999999999999999999,CNY,1",
     };
