@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """P16: each planted mistake in the money path must be found by a golden row, a law or a unit test.
 
-mutants.py BUILD: compiles one changed file at a time with the build's own flags, links the money
-tests against it and runs them until one fails. Prints TAP."""
+mutants.py BUILD [FILE...]: compiles one changed file at a time with the build's own flags, links the
+money tests against it and runs them until one fails, the likeliest first; FILE: only its mutants, such as
+src/app/fx.c. Prints TAP."""
 import json, os, shlex, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -144,10 +145,63 @@ MUTANTS = [
     (A + "invoice.c", "amount_minor > rest ||", "", "more is taken back than was invoiced"),
     (A + "invoice.c", "t.tax_minor = MIN(t.tax_minor, rest[i].tax_minor);", "t.tax_minor = 0;",
      "a credit note takes no tax back"),
+    (D + "payout.c", "due >= threshold_u", "due > threshold_u", "what reaches the threshold is carried on"),
+    (D + "payout.c", "if (given > gross_u)", "if (false)", "shares above the whole pass"),
+    (A + "funds_budget.c", "        if (rows.at[i].notify)\n            continue;\n        *vec_push", "        *vec_push",
+     "a budget that only warns shortens terms"),
+    (A + "funds_budget.c", "(at[n] == ',' || at[n] == '\\0')", "true", "the beginning of a label is the label"),
+    (A + "funds_budget.c", "m.at, m.n + 1, MIN(", "m.at, m.n, MIN(", "a term forgets itself among those under its cap"),
+    (A + "funds_budget.c", "case BUDGET_DAY:\n        period_day_at(", "case BUDGET_DAY:\n        period_month_at(",
+     "a day's cap counts the month"),
+    (A + "funds_budget.c", "if (percent > row->alert_pct)", "if (percent > 0)", "a warning comes again and again"),
+    (A + "supply.c", "TRY(payout_delta(shares, 2, g.gross_u, d->gross_u, part));",
+     "TRY(payout_delta(shares, 2, 0, MAX(d->gross_u - g.gross_u, (int64_t)0), part));", "a supplier's shares are floored one by one"),
+    (A + "supply.c", "    g.gross_u = d->gross_u;\n", "", "a source is shared again and again"),
+    (A + "supply.c", "(now / MS_PER_S - suppliers.at[i].dispute_s) / DAY_S", "now / MS_PER_S / DAY_S",
+     "earnings do not wait for the dispute window"),
+    (A + "supply.c", "    p.amount_u -= p.amount_u % minor;", "    (void)minor;", "parts of a cent are paid out"),
+    (A + "supply.c", "TRY(payout_run(have.payable_u, 0, x->threshold_u,", "TRY(payout_run(have.payable_u, 0, 0,",
+     "a supplier's threshold is ignored"),
+    (A + "supply.c", "if (part[0] < 0) {", "if (false) {", "a refund is not taken back from the supplier"),
+    (A + "clearing.c", "if (o.amount_u != l->amount_u || !str_eq(o.currency, l->currency))\n        *ret_r = LINE_AMOUNT;\n    else if (o.state",
+     "if (false)\n        *ret_r = LINE_AMOUNT;\n    else if (o.state", "another amount matches"),
+    (A + "clearing.c", "else if (!str_eq(o.reference, l->reference))", "else if (false)", "a second payment of an order matches"),
+    (A + "clearing.c", "l->amount_u > o.refunded_u - shown", "l->amount_u > o.refunded_u", "one refund matches two lines"),
+    (A + "clearing.c", "bool back = l->kind == LINE_REFUND;", "bool back = false;", "a refund of the file brings money in"),
+    (A + "clearing.c", "return a->amount_u == b->amount_u && a->at", "return a->at", "another amount under a known reference is the same line"),
+    (A + "clearing.c", "    TRY(move(op, l, \"rematch\", \"suspense\", \"clearing\"));\n", "", "what is matched late stays in suspense"),
+    (A + "clearing.c", "    TRY(move(op, io_l, \"return\", \"suspense\", \"bank\"));\n", "", "what was sent back stays in suspense"),
+    (A + "clearing.c", "m.u <= 0 || m.u % currency_minor_u(ccy) != 0 ||", "m.u <= 0 ||", "parts of a cent are read"),
+    (A + "fx.c", "    if (x.fee_u > 0)\n", "    if (false)\n", "the spread of an exchange is lost"),
+    (A + "fx.c", "\"fx\", clearing, \"fx\", x.converted_u", "\"fx\", clearing, \"fx\", o->amount_u", "the spread is taken twice"),
+    (A + "fx.c", "b, o->id, from, x.dst_u,", "b, o->id, from, o->amount_u,", "dollars are credited as yuan"),
+    (A + "fx.c", "r.n, r.d, r.spread_n, r.spread_d, &e", "r.n, r.d, 0, r.spread_d, &e", "an exchange has no spread"),
+    (A + "fx.c", "        d *= 10;\n", "        d *= i ? 10 : 1;\n", "a rate is ten times what was said"),
+    (A + "channel.c", "    if (e == ERR_OK)\n        return mismatch(op, o->id.s, other.id.s);\n",
+     "    if (e == ERR_OK)\n        e = ERR_NOT_FOUND;\n", "one payment pays two orders"),
+    (A + "channel.c", "return str_eq(o->reference, reference) ? ERR_OK :", "return true ? ERR_OK :", "an order is paid by two payments"),
+    (A + "op_channel.c", "m.u != ret_o->amount_u", "false", "a notice of another amount credits the order's"),
+    (A + "op_channel.c", "    TRY(nonce_check(op, &n, text));\n", "", "a nonce is good for two contents"),
+    (A + "op_channel.c", "n.time_s < now_s - CHANNEL_CLOCK_S ||", "", "an old notice is good for ever"),
+    (A + "op_topup.c", "        o->refunded_u += u;\n", "", "an order is refunded twice"),
+    (A + "usage_cost.c", "TRY(rate_delta(&w->rate, w->qty, w->qty + qty, &c.u));", "TRY(rate_total(&w->rate, qty, &c.u));",
+     "parts of a month are floored one by one"),
+    (A + "usage_cost.c", "to = MIN(s->to_s, day.to_s);", "to = s->to_s;", "a part of a month is in two days"),
+    (A + "usage_cost.c", "(to - from) * s->qty_per_s", "to - from", "two cards cost what one does"),
 ]
 APP_TESTS = [("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_spot", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
              ("tests/unit/test_money_ops", []), ("tests/unit/test_wallet", []), ("tests/unit/test_funds", []),
-             ("tests/prop/prop_funds", ["--cases", "600", "--seed", "1"]), ("tests/prop/prop_close", ["--cases", "3000", "--seed", "1"])]
+             ("tests/prop/prop_funds", ["--cases", "600", "--seed", "1"]), ("tests/prop/prop_close", ["--cases", "3000", "--seed", "1"]),
+             ("tests/unit/test_budget", []), ("tests/unit/test_supply", []), ("tests/unit/test_clearing", []),
+             ("tests/unit/test_review", []), ("tests/prop/prop_payments", ["--cases", "3000", "--seed", "1"])]
+# what is most likely to find a mistake in a file, tried first
+FIRST = {A + "funds_budget.c": "test_budget", A + "supply.c": "test_supply", A + "usage_cost.c": "test_review",
+         A + "clearing.c": "prop_payments", A + "fx.c": "prop_payments", A + "channel.c": "prop_payments",
+         A + "op_channel.c": "prop_payments", A + "op_topup.c": "prop_payments", A + "funds_plan.c": "test_plan",
+         A + "fund_hold.c": "test_wallet", A + "fund_source.c": "test_wallet", A + "fund_grant.c": "test_wallet",
+         A + "fund_buy.c": "test_wallet", A + "funds_post.c": "test_wallet", A + "funds_spot.c": "test_spot",
+         A + "close_write.c": "prop_close", D + "bill.c": "prop_bill"}
+
 TESTS = [("tests/golden/test_golden", ["tests/golden/billing.tsv", "tests/golden/extra.tsv"])] + \
         [(f"tests/unit/test_{t}", []) for t in ("money", "ledger", "term", "bill", "calendar")] + \
         [(f"tests/prop/prop_{t}", ["--cases", "1500", "--seed", "1"]) for t in ("money", "bill", "ledger", "calendar", "price")]
@@ -187,9 +241,10 @@ def link(test, obj, folder, app):
                    ["-Wl,--end-group", "-ljansson", "-lcmocka", "-lgmp", "-lsodium", "-lsqlite3", "-lm"], check=True)
     return exe
 
-def killed_by(obj, folder, app=False):
-    for test, args in APP_TESTS if app else TESTS:
-        exe = link(test, obj, folder, app)
+def killed_by(obj, folder, path):
+    tests = APP_TESTS if path.startswith(A) else TESTS
+    for test, args in sorted(tests, key=lambda t: os.path.basename(t[0]) != FIRST.get(path)):
+        exe = link(test, obj, folder, path.startswith(A))
         try:
             r = subprocess.run([exe] + args, cwd=ROOT, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, timeout=120)
@@ -200,19 +255,20 @@ def killed_by(obj, folder, app=False):
     return None
 
 def main():
-    print(f"1..{len(MUTANTS) + 1}")
+    only = [m for m in MUTANTS if not sys.argv[2:] or m[0] in sys.argv[2:]]
+    print(f"1..{len(only) + 1}")
     with tempfile.TemporaryDirectory() as folder:
         path = D + "rate.c"
-        found = killed_by(compile_mutant(path, open(os.path.join(ROOT, path)).read(), folder), folder)
+        found = killed_by(compile_mutant(path, open(os.path.join(ROOT, path)).read(), folder), folder, path)
         print(f"{'not ok' if found else 'ok'} 1 - without a mistake nothing is found" + (f": {found}" if found else ""))
-    for n, (path, old, new, what) in enumerate(MUTANTS, 2):
+    for n, (path, old, new, what) in enumerate(only, 2):
         text = open(os.path.join(ROOT, path)).read()
         if text.count(old) != 1:
             print(f"not ok {n} - {what}: the place is there {text.count(old)} times in {path}", flush=True)
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
-                killer = killed_by(compile_mutant(path, text.replace(old, new), folder), folder, path.startswith(A))
+                killer = killed_by(compile_mutant(path, text.replace(old, new), folder), folder, path)
             except subprocess.CalledProcessError:
                 print(f"not ok {n} - {what}: does not build", flush=True)
                 continue

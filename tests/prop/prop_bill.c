@@ -292,8 +292,11 @@ static bool law_payouts(struct tape *t)
         gross += step;
         pending += part[0];
         if (tape_chance(t, 30)) {
-            TAPE_MUST(t, payout_run(carried, pending, threshold, &out, &carried) == ERR_OK);
-            TAPE_MUST(t, out >= 0 && (out == 0 || out >= threshold));
+            int64_t due = carried + pending;
+            int64_t limit = tape_chance(t, 20) ? MAX(due, (int64_t)0) : threshold;
+
+            TAPE_MUST(t, payout_run(carried, pending, limit, &out, &carried) == ERR_OK);
+            TAPE_MUST(t, out == (due > 0 && due >= limit ? due : 0));
             paid += out;
             pending = 0;
         }

@@ -112,6 +112,8 @@ static void a_cap_stops_whom_it_is_for_and_nobody_else(void **state)
     struct refusal why = {0};
     ok(funds_quote(s, T0, TERM_S, &ask, &q, &why));
     ok(funds_gate(s, T0, &ask, &q, &why));
+    CHECK(str_copy(ask.spender.labels, sizeof(ask.spender.labels), "run=1,team=vision2"));
+    ok(funds_gate(s, T0, &ask, &q, &why)); /* the beginning of a label is not the label */
     ask.spender = hers.spender;
     assert_int_equal(funds_gate(s, T0, &ask, &q, &why), ERR_BUDGET);
 }
@@ -155,7 +157,37 @@ static void each_level_is_told_once(void **state)
     assert_int_equal(spent, 2400 * CARD_U);
 }
 
+static void a_cap_of_a_day_begins_anew_each_day(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(100000000);
+    struct funds_lease a = lease_by("lea_a", "ins_a", "usr_one", "");
+    struct budget_row b = {.project = id_of("prj_one"),
+                           .name = "daily",
+                           .cap_u = 3600 * CARD_U,
+                           .scope = BUDGET_PROJECT,
+                           .period = BUDGET_DAY};
+    const int64_t dawn = 16 * 3600; /* midnight in Shanghai */
+    struct funds_term t;
+    struct refusal why;
+    int64_t seq = 1;
+
+    ok(money_budget_save(s, &b));
+    ok(open_at(s, T0 + (dawn - 3000) * S, &a, &t));
+    for (int64_t at = dawn - 3000; at < dawn + 3000; at += 300) {
+        seq = run_for(s, "lea_a", seq, at * S, (at + 300) * S);
+        (void)renewed(s, T0 + (at + 300) * S, "lea_a");
+        ok(funds_tick(s, T0 + (at + 300) * S, &why));
+    }
+    assert_int_equal(told(s, "budget.used", "\"percent\":\"50\""), 2); /* once on each day */
+    int64_t spent = 0;
+    ok(funds_spent(s, id_of("ins_a"), &spent));
+    assert_int_equal(spent, 6000 * CARD_U); /* more than a day's cap, on two days */
+    check_books(s, T0 + (dawn + 3000) * S);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_cap_of_a_day_begins_anew_each_day),
     cmocka_unit_test(all_under_one_cap_end_at_the_same_maximal_second),
     cmocka_unit_test(a_lone_lease_takes_the_whole_cap),
     cmocka_unit_test(a_cap_stops_whom_it_is_for_and_nobody_else),

@@ -69,7 +69,8 @@ static void earnings_are_held_then_payable_then_paid_in_whole_cents(void **state
     assert_int_equal(balance(s, T0, &x).held_u, 36666); /* floor of 36,666.67 */
     tick(s, T0 + 2 * 3600 * S);                         /* again: nothing new */
     assert_int_equal(balance(s, T0, &x).held_u, 36666);
-    ok(supply_payout(s, T0 + DAY, &x, "CNY", id_of("pay_0"), &p, &why));
+    tick(s, T0 + 7 * DAY); /* the day must be over, and then seven more */
+    ok(supply_payout(s, T0 + 7 * DAY, &x, "CNY", id_of("pay_0"), &p, &why));
     assert_int_equal(p.amount_u, 0); /* the dispute window is open */
     tick(s, T0 + 9 * DAY);
     assert_int_equal(balance(s, T0, &x).held_u, 0);
