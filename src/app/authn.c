@@ -36,16 +36,38 @@ void authn_secret(struct core *c, const char *prefix, char ret_secret[SECRET_SIZ
     explicit_bzero(text, sizeof(text));
 }
 
+void authn_letters_write(const unsigned char *raw, size_t n, char *ret_code)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && i % 4 == 0)
+            ret_code[at++] = '-';
+        ret_code[at++] = (char)toupper(letters[raw[i] & 31]);
+    }
+    ret_code[at] = '\0';
+}
+
+bool authn_letters_read(const char *typed, unsigned char *ret_raw, size_t n)
+{
+    size_t got = 0;
+
+    for (const char *p = typed; *p; p++) {
+        char ch = (char)tolower((unsigned char)*p);
+        if (ch == '-' || ch == ' ' || ch == '\n' || ch == '\r')
+            continue;
+        ch = ch == 'o' ? '0' : ch == 'i' || ch == 'l' ? '1' : ch;
+        const char *at = strchr(letters, ch);
+        if (!at || got == n)
+            return false;
+        ret_raw[got++] = (unsigned char)(at - letters);
+    }
+    return got == n;
+}
+
 void authn_code_from(const unsigned char *raw, char ret_code[SECRET_SIZE])
 {
-    size_t n = 0;
-
-    for (size_t i = 0; i < CODE_LETTERS; i++) {
-        if (i > 0 && i % 4 == 0)
-            ret_code[n++] = '-';
-        ret_code[n++] = (char)toupper(letters[raw[i] & 31]);
-    }
-    ret_code[n] = '\0';
+    authn_letters_write(raw, CODE_LETTERS, ret_code);
 }
 
 void authn_code(struct core *c, char ret_code[SECRET_SIZE])
@@ -60,19 +82,8 @@ void authn_code(struct core *c, char ret_code[SECRET_SIZE])
 bool authn_code_norm(const char *typed, char ret_code[SECRET_SIZE])
 {
     unsigned char raw[CODE_LETTERS];
-    size_t n = 0;
 
-    for (const char *p = typed; *p; p++) {
-        char ch = (char)tolower((unsigned char)*p);
-        if (ch == '-' || ch == ' ' || ch == '\n' || ch == '\r')
-            continue;
-        ch = ch == 'o' ? '0' : ch == 'i' || ch == 'l' ? '1' : ch;
-        const char *at = strchr(letters, ch);
-        if (!at || n == CODE_LETTERS)
-            return false;
-        raw[n++] = (unsigned char)(at - letters);
-    }
-    if (n != CODE_LETTERS)
+    if (!authn_letters_read(typed, raw, CODE_LETTERS))
         return false;
     authn_code_from(raw, ret_code);
     return true;

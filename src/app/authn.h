@@ -14,11 +14,16 @@
 void authn_hash(const char *secret, char ret_hash[HASH_TEXT_SIZE]);
 /* prefix + "_" + 32 letters of a 32-letter alphabet: "slt_…" (tokens), "sln_…" (nodes). */
 void authn_secret(struct core *c, const char *prefix, char ret_secret[SECRET_SIZE]);
+/* Codes that people type: n letters of 5 bits, in groups of four. Small letters, other separators,
+ * o for 0 and l or i for 1 are the same code. ret_code: n + n / 4 bytes. read: false when it is no
+ * such code. */
+void authn_letters_write(const unsigned char *raw, size_t n, char *ret_code);
+bool authn_letters_read(const char *typed, unsigned char *ret_raw, size_t n);
 /* A one-time code to be typed: "K3V9-…", 5 groups of 4; 100 bits. */
 void authn_code(struct core *c, char ret_code[SECRET_SIZE]);
 /* The same from bytes at hand (suanlid admin-code, without a core); size >= 20. */
 void authn_code_from(const unsigned char *raw, char ret_code[SECRET_SIZE]);
-/* Small letters, other separators, o for 0 and l or i for 1 are the same code. False: not a code.
+/* A typed one as it was made. False: not a code.
  */
 bool authn_code_norm(const char *typed, char ret_code[SECRET_SIZE]);
 

@@ -3,7 +3,6 @@
  * A code has 140 random bits in 7 groups of 4 letters; the store has only its hash (authn.h), so
  * whoever reads the store can redeem nothing. It is shown once, in the answer that made it.
  * Guessing is slowed down at the door like that of login codes. */
-#include <ctype.h>
 #include <sodium.h>
 
 #include "app/authn.h"
@@ -17,39 +16,13 @@
 #define CODE_SIZE (CODE_LETTERS + CODE_LETTERS / 4)
 #define CODES_MAX 1000
 
-static const char letters[] = "0123456789abcdefghjkmnpqrstvwxyz"; /* no i l o u */
-
-static void code_text(const unsigned char raw[CODE_LETTERS], char ret_code[CODE_SIZE])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < CODE_LETTERS; i++) {
-        if (i > 0 && i % 4 == 0)
-            ret_code[n++] = '-';
-        ret_code[n++] = (char)toupper(letters[raw[i] & 31]);
-    }
-    ret_code[n] = '\0';
-}
-
-/* Small letters, other separators, o for 0 and l or i for 1 are the same code. */
 static bool code_norm(const char *typed, char ret_code[CODE_SIZE])
 {
     unsigned char raw[CODE_LETTERS];
-    size_t n = 0;
 
-    for (const char *p = typed; *p; p++) {
-        char ch = (char)tolower((unsigned char)*p);
-        if (ch == '-' || ch == ' ')
-            continue;
-        ch = ch == 'o' ? '0' : ch == 'i' || ch == 'l' ? '1' : ch;
-        const char *at = strchr(letters, ch);
-        if (!at || n == CODE_LETTERS)
-            return false;
-        raw[n++] = (unsigned char)(at - letters);
-    }
-    if (n != CODE_LETTERS)
+    if (!authn_letters_read(typed, raw, CODE_LETTERS))
         return false;
-    code_text(raw, ret_code);
+    authn_letters_write(raw, CODE_LETTERS, ret_code);
     return true;
 }
 
@@ -172,7 +145,7 @@ enum err op_voucher_create(struct op *op)
         char code[CODE_SIZE];
 
         core_random(op->core, raw, sizeof(raw));
-        code_text(raw, code);
+        authn_letters_write(raw, CODE_LETTERS, code);
         authn_hash(code, row.hash);
         json_str(&op->out, NULL, code);
         explicit_bzero(raw, sizeof(raw));

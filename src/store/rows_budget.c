@@ -59,39 +59,35 @@ enum err money_scope_day_add(struct store *s, struct id project, struct id lease
                    "ttii", project.s, lease.s, from_s, u);
 }
 
-static enum err one_i64(struct sql q, int64_t *ret_v)
-{
-    if (sql_next(&q))
-        *ret_v = sql_i64(&q, 0);
-    return sql_close(&q);
-}
-
 enum err money_scope_day_sum(struct store *s, const struct budget_row *b, int64_t from_s,
                              int64_t to_s, int64_t *ret_u)
 {
-    return one_i64(sql_open(s,
-                            "SELECT coalesce(sum(rated_u),0) FROM scope_day WHERE project=? AND "
-                            "scope=? AND scope_of=? AND from_s>=? AND from_s<?",
-                            "titii", b->project.s, (int64_t)b->scope, b->scope_of, from_s, to_s),
-                   ret_u);
+    return sql_one_i64(
+        sql_open(s,
+                 "SELECT coalesce(sum(rated_u),0) FROM scope_day WHERE project=? AND "
+                 "scope=? AND scope_of=? AND from_s>=? AND from_s<?",
+                 "titii", b->project.s, (int64_t)b->scope, b->scope_of, from_s, to_s),
+        ret_u);
 }
 
 enum err money_scope_pending(struct store *s, const struct budget_row *b, int64_t *ret_u)
 {
     int64_t held = 0, used = 0;
 
-    TRY(one_i64(sql_open(s,
-                         "SELECT coalesce(sum(l.hold_u),0) FROM fund_lease l JOIN lease_scope c "
-                         "ON c.lease=l.lease WHERE l.project=? AND l.settled=0 AND c.scope=? AND "
-                         "c.scope_of=?",
-                         "tit", b->project.s, (int64_t)b->scope, b->scope_of),
-                &held));
-    TRY(one_i64(sql_open(s,
-                         "SELECT coalesce(sum(w.rated_u-w.posted_u),0) FROM rating_window w JOIN "
-                         "lease_scope c ON c.lease=w.lease WHERE w.project=? AND "
-                         "w.rated_u<>w.posted_u AND c.scope=? AND c.scope_of=?",
-                         "tit", b->project.s, (int64_t)b->scope, b->scope_of),
-                &used));
+    TRY(sql_one_i64(
+        sql_open(s,
+                 "SELECT coalesce(sum(l.hold_u),0) FROM fund_lease l JOIN lease_scope c "
+                 "ON c.lease=l.lease WHERE l.project=? AND l.settled=0 AND c.scope=? AND "
+                 "c.scope_of=?",
+                 "tit", b->project.s, (int64_t)b->scope, b->scope_of),
+        &held));
+    TRY(sql_one_i64(
+        sql_open(s,
+                 "SELECT coalesce(sum(w.rated_u-w.posted_u),0) FROM rating_window w JOIN "
+                 "lease_scope c ON c.lease=w.lease WHERE w.project=? AND "
+                 "w.rated_u<>w.posted_u AND c.scope=? AND c.scope_of=?",
+                 "tit", b->project.s, (int64_t)b->scope, b->scope_of),
+        &used));
     *ret_u = held - used;
     return ERR_OK;
 }

@@ -130,23 +130,16 @@ enum err statement_list(struct store *s, struct id project, struct statement_lis
                     project.s);
 }
 
-static enum err one_i64(struct sql q, int64_t *ret_v)
-{
-    if (sql_next(&q))
-        *ret_v = sql_i64(&q, 0);
-    return sql_close(&q);
-}
-
 enum err statement_last(struct store *s, const char *series, int64_t *ret_seq)
 {
-    return one_i64(
+    return sql_one_i64(
         sql_open(s, "SELECT coalesce(max(seq),0) FROM statement WHERE series=?", "t", series),
         ret_seq);
 }
 
 enum err statement_newest(struct store *s, int64_t *ret_to_s)
 {
-    return one_i64(sql_open(s, "SELECT coalesce(max(to_s),0) FROM statement", ""), ret_to_s);
+    return sql_one_i64(sql_open(s, "SELECT coalesce(max(to_s),0) FROM statement", ""), ret_to_s);
 }
 
 static const struct col line_cols[] = {
@@ -200,10 +193,10 @@ enum err line_each(struct store *s, const char *statement, line_fn *fn, void *us
 
 enum err line_billed(struct store *s, const char *source, int64_t *ret_u)
 {
-    return one_i64(sql_open(s,
-                            "SELECT coalesce(sum(amount_u),0) FROM statement_line WHERE source=?",
-                            "t", source),
-                   ret_u);
+    return sql_one_i64(
+        sql_open(s, "SELECT coalesce(sum(amount_u),0) FROM statement_line WHERE source=?", "t",
+                 source),
+        ret_u);
 }
 
 enum err line_sums(struct store *s, const char *statement, struct line_sum_list *ret_l)
@@ -355,7 +348,7 @@ enum err invoice_credits(struct store *s, const char *number, struct invoice_lis
 
 enum err invoice_last(struct store *s, const char *series, int64_t *ret_seq)
 {
-    return one_i64(
+    return sql_one_i64(
         sql_open(s, "SELECT coalesce(max(seq),0) FROM invoice WHERE series=?", "t", series),
         ret_seq);
 }
@@ -419,17 +412,17 @@ enum err window_unposted(struct store *s, struct id project, int64_t year, int m
 
 enum err billed_first(struct store *s, struct id project, int64_t *ret_s)
 {
-    return one_i64(sql_open(s,
-                            "SELECT min((SELECT coalesce(min(from_s),9223372036854775807) FROM "
-                            "rating_window WHERE project=?1),(SELECT coalesce(min(at)/1000,"
-                            "9223372036854775807) FROM purchase WHERE project=?1))",
-                            "t", project.s),
-                   ret_s);
+    return sql_one_i64(sql_open(s,
+                                "SELECT min((SELECT coalesce(min(from_s),9223372036854775807) FROM "
+                                "rating_window WHERE project=?1),(SELECT coalesce(min(at)/1000,"
+                                "9223372036854775807) FROM purchase WHERE project=?1))",
+                                "t", project.s),
+                       ret_s);
 }
 
 enum err journal_last(struct store *s, int64_t *ret_seq)
 {
-    return one_i64(sql_open(s, "SELECT coalesce(max(seq),0) FROM transfer", ""), ret_seq);
+    return sql_one_i64(sql_open(s, "SELECT coalesce(max(seq),0) FROM transfer", ""), ret_seq);
 }
 
 static void source_add(struct charge_source_list *l, const char *dr, const char *cr, int64_t u)
@@ -458,7 +451,7 @@ static enum err term_sources(struct store *s, const char *grp, const char *windo
                             "tt", grp, window);
     int64_t from = 0, at = 0;
 
-    TRY(one_i64(q, &from));
+    TRY(sql_one_i64(q, &from));
     from += skip;
     q = sql_open(s,
                  "SELECT dr, amount FROM transfer WHERE grp=? AND kind='charge' AND step=2 "
@@ -504,11 +497,11 @@ enum err charge_gifted(struct store *s, struct id project, bool *ret_yes)
 {
     int64_t n = 0;
 
-    TRY(one_i64(sql_open(s,
-                         "SELECT (SELECT count(*) FROM fund_grant WHERE project=?1) + "
-                         "(SELECT count(*) FROM account WHERE id='gift.'||?1)",
-                         "t", project.s),
-                &n));
+    TRY(sql_one_i64(sql_open(s,
+                             "SELECT (SELECT count(*) FROM fund_grant WHERE project=?1) + "
+                             "(SELECT count(*) FROM account WHERE id='gift.'||?1)",
+                             "t", project.s),
+                    &n));
     *ret_yes = n > 0;
     return ERR_OK;
 }
@@ -552,7 +545,7 @@ enum err purchase_credits(struct store *s, const char *purchase, utime_t to_ms,
 enum err receivable_later(struct store *s, const char *account, const struct statement_row *st,
                           int64_t *ret_u)
 {
-    return one_i64(
+    return sql_one_i64(
         sql_open(s,
                  "SELECT coalesce(sum(t.amount),0) FROM transfer t LEFT JOIN rating_window w "
                  "ON w.id=t.owner WHERE t.dr=?1 AND t.step IN (0,2) AND t.owner<>?2 AND "

@@ -115,26 +115,20 @@ enum err money_window_all(struct store *s, struct window_list *ret_l)
     return row_list(s, &window_type, ret_l, "ORDER BY from_s, subject, meter, id", "");
 }
 
-static enum err one_i64(struct sql q, int64_t *ret_v)
-{
-    if (sql_next(&q))
-        *ret_v = sql_i64(&q, 0);
-    return sql_close(&q);
-}
-
 enum err money_window_sum_instance(struct store *s, struct id instance, int64_t *ret_rated_u)
 {
-    return one_i64(sql_open(s,
-                            "SELECT coalesce(sum(rated_u),0) FROM rating_window WHERE instance=?",
-                            "t", instance.s),
-                   ret_rated_u);
+    return sql_one_i64(
+        sql_open(s, "SELECT coalesce(sum(rated_u),0) FROM rating_window WHERE instance=?", "t",
+                 instance.s),
+        ret_rated_u);
 }
 
 enum err money_window_sum_subject(struct store *s, struct id subject, int64_t *ret_rated_u)
 {
-    return one_i64(sql_open(s, "SELECT coalesce(sum(rated_u),0) FROM rating_window WHERE subject=?",
-                            "t", subject.s),
-                   ret_rated_u);
+    return sql_one_i64(
+        sql_open(s, "SELECT coalesce(sum(rated_u),0) FROM rating_window WHERE subject=?", "t",
+                 subject.s),
+        ret_rated_u);
 }
 
 enum err money_window_unposted(struct store *s, struct id project, int64_t *ret_held_u,
@@ -266,12 +260,13 @@ enum err money_disk_of_project(struct store *s, struct id project, struct fund_d
 
 enum err money_started_last(struct store *s, int64_t *ret_s)
 {
-    return one_i64(sql_open(s,
-                            "SELECT max(coalesce((SELECT max(started_s) FROM fund_lease WHERE "
-                            "settled=0),0), coalesce((SELECT max(started_s) FROM fund_disk WHERE "
-                            "closed=0),0))",
-                            ""),
-                   ret_s);
+    return sql_one_i64(
+        sql_open(s,
+                 "SELECT max(coalesce((SELECT max(started_s) FROM fund_lease WHERE "
+                 "settled=0),0), coalesce((SELECT max(started_s) FROM fund_disk WHERE "
+                 "closed=0),0))",
+                 ""),
+        ret_s);
 }
 
 enum err money_disk_count(struct store *s, const char *currency, enum meter m, int64_t *ret_n,

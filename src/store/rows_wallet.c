@@ -27,21 +27,14 @@ enum err wallet_batch_list(struct store *s, struct batch_list *ret_l)
     return row_list(s, &batch_type, ret_l, "ORDER BY at DESC, id DESC", "");
 }
 
-static enum err one_i64(struct sql q, int64_t *ret_v)
-{
-    if (sql_next(&q))
-        *ret_v = sql_i64(&q, 0);
-    return sql_close(&q);
-}
-
 enum err wallet_batch_redeemed(struct store *s, struct id batch, struct id project, int64_t *ret_n)
 {
     *ret_n = 0;
-    return one_i64(sql_open(s,
-                            "SELECT count(*) FROM voucher_code WHERE batch=?1 AND project<>'' "
-                            "AND (?2='' OR project=?2)",
-                            "tt", batch.s, project.s),
-                   ret_n);
+    return sql_one_i64(sql_open(s,
+                                "SELECT count(*) FROM voucher_code WHERE batch=?1 AND project<>'' "
+                                "AND (?2='' OR project=?2)",
+                                "tt", batch.s, project.s),
+                       ret_n);
 }
 
 static const struct col code_cols[] = {
@@ -97,8 +90,9 @@ enum err wallet_grant_over(struct store *s, int64_t until_s, struct grant_list *
 enum err wallet_credit_get(struct store *s, struct id project, int64_t *ret_limit_u)
 {
     *ret_limit_u = 0;
-    return one_i64(sql_open(s, "SELECT limit_u FROM credit_line WHERE project=?", "t", project.s),
-                   ret_limit_u);
+    return sql_one_i64(
+        sql_open(s, "SELECT limit_u FROM credit_line WHERE project=?", "t", project.s),
+        ret_limit_u);
 }
 
 enum err wallet_credit_set(struct store *s, struct id project, int64_t limit_u, utime_t at)
@@ -288,7 +282,7 @@ enum err wallet_balance_at(struct store *s, const char *account, utime_t before_
                            int64_t *ret_u)
 {
     *ret_u = 0;
-    return one_i64(
+    return sql_one_i64(
         sql_open(s,
                  "SELECT coalesce((SELECT sum(amount) FROM transfer WHERE cr=?1 AND step IN (0,2) "
                  "AND (booked_ms<?2 OR seq<=?3)),0)-coalesce((SELECT sum(amount) FROM transfer "

@@ -20,6 +20,8 @@ int64_t sql_i64(struct sql *q, int col);
 const char *sql_text(struct sql *q, int col); /* "" for NULL; valid until the next step */
 const void *sql_blob(struct sql *q, int col, size_t *ret_n);
 enum err sql_close(struct sql *q); /* always; resets the statement and tells what went wrong */
+/* One number of the first row, and closed; ret_v stays as it is when there is none. */
+enum err sql_one_i64(struct sql q, int64_t *ret_v);
 /* open, one step, close. */
 enum err sql_run(struct store *s, const char *text, const char *fmt, ...);
 int64_t sql_changes(struct store *s);

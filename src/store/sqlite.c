@@ -342,6 +342,13 @@ enum err sql_close(struct sql *q)
     return q->err;
 }
 
+enum err sql_one_i64(struct sql q, int64_t *ret_v)
+{
+    if (sql_next(&q))
+        *ret_v = sql_i64(&q, 0);
+    return sql_close(&q);
+}
+
 enum err sql_run(struct store *s, const char *text, const char *fmt, ...)
 {
     struct sql q = sql_prepare(s, cache_slot(s, NULL, text), NULL, text, text);
