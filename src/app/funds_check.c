@@ -3,11 +3,13 @@
 #include <stdlib.h>
 
 #include "app/funds_int.h"
+#include "app/usage_cost.h"
 #include "store/rows_close.h"
+#include "store/rows_review.h"
 
 static const char *const laws[] = {"I1",  "I2",  "I3",  "I4",  "I5",  "I6",  "I7",  "I8",  "I9",
                                    "I10", "I11", "I12", "I13", "I14", "I15", "I16", "I17", "I19",
-                                   "I20", "I21", "I22", "I23", "I25", "I26", "I28"};
+                                   "I20", "I21", "I22", "I23", "I25", "I26", "I27", "I28"};
 /* proven by one fold of the journal, which stops at the first violation */
 static const char *const fold_laws[] = {"I1", "I2", "I3", "I4", "I5", "I6", "I8"};
 
@@ -120,6 +122,36 @@ static enum err check_budgets(const struct books *b, struct funds_check *c)
     return e;
 }
 
+static enum err add_days(void *arg, const struct usage_cost *c)
+{
+    int64_t *sum = arg;
+
+    return micro_add(*sum, c->u, sum);
+}
+
+/* I27: the days of each month add up to it. */
+static enum err check_months(const struct books *b, struct funds_check *c)
+{
+    struct review_month_list months = {0};
+    enum err e = review_month_list(b->store, b->project, &months);
+
+    for (size_t i = 0; i < months.len && e == ERR_OK; i++) {
+        const struct review_month *m = &months.at[i];
+        char text[TEXT_SIZE];
+        int64_t days_u = 0;
+
+        e = usage_cost_month(b, m->year, (int)m->month, add_days, &days_u);
+        if (e != ERR_OK || days_u == m->rated_u)
+            continue;
+        (void)str_printf(text, sizeof(text),
+                         "%s %04" PRId64 "-%02" PRId64 ": days %" PRId64 ", month %" PRId64,
+                         b->project.s, m->year, m->month, days_u, m->rated_u);
+        fail(c, "I27", text);
+    }
+    vec_fini(&months);
+    return e;
+}
+
 /* I17: what may still run is held: used + F over [cursor, paid_until) <= hold. */
 static enum err check_lease(struct store *s, utime_t now, const struct fund_lease *l,
                             struct funds_check *c, struct refusal *why)
@@ -163,6 +195,8 @@ static enum err check_projects(struct store *s, utime_t now, struct funds_check 
         e = books_open(s, now, projects.at[i].id, &b, why);
         if (e == ERR_OK)
             e = check_budgets(&b, c);
+        if (e == ERR_OK)
+            e = check_months(&b, c);
     }
     if (e == ERR_OK)
         e = money_lease_open_all(s, &leases);

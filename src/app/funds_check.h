@@ -15,7 +15,8 @@ struct funds_check {
     size_t n;
     bool pass;
 };
-/* I5 and I18 hold when a transfer is applied and a term is granted: nothing of them is left to see
- * in a store but ids that are unique, and that is what I5 proves. */
+/* I5, I18 and I24 hold when a transfer is applied, a term is granted and a quote is made: nothing of
+ * them is left to see in a store but ids that are unique, and that is what I5 proves. I18 and I24
+ * are laws of the tests (prop_money, prop_plan) and have no row. */
 enum err funds_check_run(struct store *s, utime_t now, struct funds_check *ret_c,
                          struct refusal *why);

@@ -33,6 +33,23 @@ enum err review_span_page(struct store *s, struct id project, int64_t year, int 
     return ok ? ERR_OK : ERR_STORE;
 }
 
+enum err review_month_list(struct store *s, struct id project, struct review_month_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT year, month, sum(rated_u) FROM rating_window WHERE project=? "
+                            "GROUP BY year, month ORDER BY year, month",
+                            "t", project.s);
+
+    while (sql_next(&q)) {
+        struct review_month *m = vec_push(ret_l);
+
+        m->year = sql_i64(&q, 0);
+        m->month = sql_i64(&q, 1);
+        m->rated_u = sql_i64(&q, 2);
+    }
+    return sql_close(&q);
+}
+
 enum err review_instance_list(struct store *s, struct id project, int64_t year, int month,
                               struct review_instance_list *ret_l)
 {

@@ -18,6 +18,15 @@ enum err review_span_page(struct store *s, struct id project, int64_t year, int 
                           const char *after_window, int64_t after_id, int64_t limit,
                           struct review_span_list *ret_l);
 
+struct review_month { /* a month with windows, and what they come to */
+    int64_t year, month, rated_u;
+};
+struct review_month_list {
+    struct review_month *at;
+    size_t len, cap;
+};
+enum err review_month_list(struct store *s, struct id project, struct review_month_list *ret_l);
+
 struct review_instance { /* its cards of one model in a month */
     struct id instance;
     char sku[MONEY_SKU_SIZE];
