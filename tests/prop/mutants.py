@@ -256,12 +256,14 @@ def killed_by(obj, folder, path):
 
 def main():
     only = [m for m in MUTANTS if not sys.argv[2:] or m[0] in sys.argv[2:]]
-    print(f"1..{len(only) + 1}")
-    with tempfile.TemporaryDirectory() as folder:
-        path = D + "rate.c"
-        found = killed_by(compile_mutant(path, open(os.path.join(ROOT, path)).read(), folder), folder, path)
-        print(f"{'not ok' if found else 'ok'} 1 - without a mistake nothing is found" + (f": {found}" if found else ""))
-    for n, (path, old, new, what) in enumerate(only, 2):
+    print(f"1..{len(only) + 2}")
+    for n, path in enumerate((D + "rate.c", A + "fx.c"), 1):  # a test that fails by itself kills everything
+        with tempfile.TemporaryDirectory() as folder:
+            obj = compile_mutant(path, open(os.path.join(ROOT, path)).read(), folder)
+            found = killed_by(obj, folder, path)
+        print(f"{'not ok' if found else 'ok'} {n} - without a mistake in {os.path.dirname(path)} nothing is found" +
+              (f": {found}" if found else ""), flush=True)
+    for n, (path, old, new, what) in enumerate(only, 3):
         text = open(os.path.join(ROOT, path)).read()
         if text.count(old) != 1:
             print(f"not ok {n} - {what}: the place is there {text.count(old)} times in {path}", flush=True)

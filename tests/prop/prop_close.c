@@ -1,12 +1,13 @@
-/* Laws of closed months over live rows: P7 and P12 of money.md 4 with I20–I23, I27. Usage comes in
- * time, late and very late; vouchers, gifts, cash and arrears pay it; months close, crash while
- * closing, and are invoiced. One store in memory serves all cases; a case is a transaction that is
- * rolled back. */
+/* Laws of closed months over live rows: P7, P12 and P14 of money.md 4 with I20–I23, I27. Usage
+ * comes in time, late and very late; vouchers, gifts, cash and arrears pay it; months close, crash
+ * while closing, and are invoiced. One store in memory serves all cases; a case is a transaction
+ * that is rolled back. */
 #include <stdio.h>
 
 #include "../support/books.h"
 #include "app/fund_source.h"
 #include "app/invoice.h"
+#include "app/op.h"
 #include "store/sql.h"
 #include "tape.h"
 
@@ -289,6 +290,71 @@ static int64_t one_sum(const char *text)
     return sql_close(&q) == ERR_OK ? v : INT64_MIN;
 }
 
+static bool integer(const json_t *row, const char *key, int64_t *ret_v)
+{
+    const char *v = json_string_value(json_object_get(row, key));
+
+    return v && str_parse_i64(v, INT64_MIN, INT64_MAX, ret_v) == ERR_OK;
+}
+
+/* One row read back: its invoice is this one, its cost is in both columns the same, and of a usage
+ * row what its price and quantities give. */
+static bool focus_row(struct tape *t, const struct statement_row *st, const char *line, size_t len,
+                      int64_t *io_sum_u)
+{
+    AUTO_JSON json_t *row = json_loadb(line, len, 0, NULL);
+    const char *cost = json_string_value(json_object_get(row, "BilledCost"));
+    const char *number = json_string_value(json_object_get(row, "InvoiceId"));
+    int64_t u, p, d, from, to;
+    struct currency ccy;
+    struct money m;
+
+    TAPE_MUST(t, row && cost && number && str_eq(number, st->number));
+    TAPE_MUST(t, currency_get(json_string_value(json_object_get(row, "BillingCurrency")), &ccy) ==
+                     ERR_OK);
+    TAPE_MUST(t, money_parse(cost, ccy, &m) == ERR_OK && integer(row, "x_PostedMicro", &u));
+    TAPE_MUST(t, m.u == u);
+    *io_sum_u += u;
+    if (!integer(row, "x_PriceNumerator", &p))
+        return true;
+    TAPE_MUST(t, integer(row, "x_PriceDenominator", &d) && integer(row, "x_QuantityFrom", &from) &&
+                     integer(row, "x_QuantityTo", &to));
+    TAPE_MUST(t, u == p * to / d - p * from / d);
+    return true;
+}
+
+/* P14: the rows of each closed month, written and read back, add up to what it asks for. */
+static bool focus_adds_up(struct tape *t, const struct world *w, const struct statement_row *st)
+{
+    AUTO_STRBUF struct strbuf out;
+    char month[16];
+    int64_t sum_u = 0;
+
+    CHECK(str_printf(month, sizeof(month), "%04" PRId64 "-%02d", st->year, st->month));
+    AUTO_JSON json_t *query = json_pack("{s:s}", "month", month);
+    struct op op = {
+        .store = base, .now = w->now, .who = {.project = id_of("prj_one")}, .query = query};
+    strbuf_init(&out, 8 << 20);
+    json_writer_init(&op.out, &out);
+    TAPE_MUST(t, op_usage_focus(&op) == ERR_OK && !out.overflow);
+    for (const char *at = strbuf_str(&out), *end; (end = strchr(at, '\n')); at = end + 1)
+        if (!focus_row(t, st, at, (size_t)(end - at), &sum_u))
+            return false;
+    TAPE_MUST(t, sum_u == st->payable_minor * st->minor_u);
+    return true;
+}
+
+static bool all_focus(struct tape *t, const struct world *w)
+{
+    struct statement_list all = {0};
+    bool held = statement_list(base, id_of("prj_one"), &all) == ERR_OK;
+
+    for (size_t i = 0; i < all.len && held; i++)
+        held = !all.at[i].closed || focus_adds_up(t, w, &all.at[i]);
+    vec_fini(&all);
+    return held;
+}
+
 /* Everything closes in the end: then what the statements say is what the journal moved, and what
  * vouchers and gifts paid stands on them as credits, to the last unit. */
 static bool all_closed(struct tape *t, struct world *w)
@@ -307,7 +373,7 @@ static bool all_closed(struct tape *t, struct world *w)
                              "END),0) FROM transfer WHERE (kind IN ('charge','purchase') AND (dr "
                              "LIKE 'voucher.%' OR dr LIKE 'gift.%')) OR (kind='back' AND cr LIKE "
                              "'gift.%')"));
-    return laws(t, w);
+    return laws(t, w) && all_focus(t, w);
 }
 
 static bool run_world(struct tape *t)
@@ -333,8 +399,8 @@ static bool law_months(struct tape *t)
 int main(int argc, char **argv)
 {
     static const struct tape_test tests[] = {
-        {"P7 P12 closed months are frozen, complete and add up, whatever comes late", law_months,
-         2},
+        {"P7 P12 P14 closed months are frozen, complete and add up, whatever comes late",
+         law_months, 2},
     };
 
     base = books_new(3000000);

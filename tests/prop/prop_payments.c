@@ -17,7 +17,7 @@
 
 #define STEPS_MAX 30
 #define ORDERS_MAX (STEPS_MAX + 1)
-#define EVENTS_MAX (STEPS_MAX + 1)
+#define EVENTS_MAX (STEPS_MAX + 2)
 #define CASH_U 1000000 /* that no channel brought */
 #define CENT_U 10000
 
@@ -43,6 +43,10 @@ struct movement {
 struct world {
     utime_t now;
     int64_t names, refunded_u;
+    struct {
+        char order[ID_SIZE];
+        int64_t u;
+    } sent; /* what the books sent back to an order last; u 0: nothing yet */
     struct order orders[ORDERS_MAX];
     size_t order_count;
     struct movement events[EVENTS_MAX];
@@ -135,6 +139,11 @@ static void happen(struct tape *t, struct world *w, bool refund)
     x->amount_u = o ? o->amount_u : CENT_U;
     if (tape_chance(t, 10) || refund)
         x->amount_u = tape_range(t, 1, x->amount_u / CENT_U + 3) * CENT_U;
+    if (refund && w->sent.u > 0 && tape_chance(t, 70)) { /* what was sent, perhaps once more */
+        memcpy(x->order, w->sent.order, sizeof(w->sent.order));
+        x->usd = false;
+        x->amount_u = w->sent.u;
+    }
     x->file_u = x->amount_u + (tape_chance(t, 10) ? CENT_U : 0);
 }
 
@@ -297,6 +306,10 @@ static bool refund(struct tape *t, struct world *w)
     enum err e = ask(w, op_refund_create, NULL, body, NULL);
     TAPE_MUST(t, e == ERR_OK || e == ERR_REFUND_LIMIT);
     w->refunded_u += e == ERR_OK ? u : 0;
+    if (e == ERR_OK && o) {
+        memcpy(w->sent.order, o->id, sizeof(w->sent.order));
+        w->sent.u = u;
+    }
     return true;
 }
 
@@ -352,7 +365,7 @@ static bool two_for_one(struct tape *t, struct world *w)
 
 static bool step(struct tape *t, struct world *w)
 {
-    switch (tape_below(t, 13)) {
+    switch (tape_below(t, 14)) {
     case 0:
     case 1:
         return make_order(t, w);
@@ -372,6 +385,7 @@ static bool step(struct tape *t, struct world *w)
     case 8:
         return import(t, w, false);
     case 9:
+    case 12:
         return refund(t, w);
     case 10:
         return resolve(t, w);
@@ -480,9 +494,12 @@ static bool laws(struct tape *t, struct world *w, bool rematched, bool proof)
     return true;
 }
 
-/* In the end every notice that was lost comes at last, and a file with everything. */
+/* In the end every notice that was lost comes at last, and a file with everything: also with money
+ * that went back twice. */
 static bool all_told(struct tape *t, struct world *w)
 {
+    happen(t, w, true);
+    happen(t, w, true);
     for (size_t i = 0; i < w->event_count; i++)
         if (!notice(t, w, i, TOLD_ANEW))
             return false;
