@@ -38,6 +38,7 @@ struct core {
     struct core_messages pending, held;
     utime_t tick_due_ms;  /* boot clock */
     utime_t slow_tick_ms; /* ledger clock of the last slow tick */
+    utime_t line_told_ms; /* … when places in line were told last */
     bool alarm_news;      /* the alarm went on and nobody was told yet */
     bool dirty;           /* the running batch changed something */
     int64_t event_last;

@@ -49,20 +49,14 @@ enum err life_ask(struct op *op, const struct instance *i, int64_t for_s, struct
 
 /* placing */
 
-struct candidates {
-    struct node_list nodes; /* owned */
-    struct place_node *at;  /* owned */
-    struct place_why *why;  /* owned */
-};
-
-static void candidates_fini(struct candidates *c)
+void life_pool_fini(struct life_pool *c)
 {
     vec_fini(&c->nodes);
     free(c->at);
     free(c->why);
 }
 
-static enum err candidates_load(struct op *op, struct candidates *c)
+enum err life_pool_load(struct op *op, struct life_pool *c)
 {
     TRY(store_node_list(op->store, &c->nodes));
     c->at = mem_alloc((c->nodes.len + 1) * sizeof(*c->at));
@@ -128,7 +122,7 @@ static void near_text(const struct place_ask *ask, const struct shape *near, cha
                          ask->shape.gpu_model, ask->shape.gpu_count ? "'" : "");
 }
 
-static void nodes_that_can(const struct place_ask *ask, const struct candidates *c,
+static void nodes_that_can(const struct place_ask *ask, const struct life_pool *c,
                            struct strbuf *out)
 {
     struct place_result r;
@@ -141,8 +135,8 @@ static void nodes_that_can(const struct place_ask *ask, const struct candidates 
 }
 
 /* All that stands in the way is what the image asks of the driver. */
-static enum err refuse_driver(struct op *op, const struct place_ask *ask,
-                              const struct candidates *c, size_t at)
+static enum err refuse_driver(struct op *op, const struct place_ask *ask, const struct life_pool *c,
+                              size_t at)
 {
     const struct node *n = &c->nodes.at[at];
     AUTO_STRBUF struct strbuf can;
@@ -158,7 +152,7 @@ static enum err refuse_driver(struct op *op, const struct place_ask *ask,
     return ERR_IMAGE_DRIVER;
 }
 
-static enum err refuse_place(struct op *op, const struct place_ask *ask, const struct candidates *c,
+static enum err refuse_place(struct op *op, const struct place_ask *ask, const struct life_pool *c,
                              const struct place_result *r)
 {
     AUTO_STRBUF struct strbuf why;
@@ -204,27 +198,45 @@ static enum err ask_disks(struct op *op, const struct instance *i, struct place_
     return ERR_OK;
 }
 
-enum err life_place(struct op *op, const struct instance *i, struct place_result *ret_r,
-                    struct node *ret_node)
+enum err life_place_ask(struct op *op, const struct instance *i, struct image *ret_image,
+                        struct place_ask *ret_ask)
 {
-    CLEANUP(candidates_fini) struct candidates c = {0};
-    struct image image = {0};
     struct place_ask ask = {.shape = life_run_shape(core_config_of(op->core), i)};
-    enum err e = store_image_get(op->store, i->image, &image);
+    enum err e = store_image_get(op->store, i->image, ret_image);
 
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
-    ask.need_driver = image.need_driver;
-    ask.need_cuda = image.need_cuda;
+    ask.need_driver = ret_image->need_driver;
+    ask.need_cuda = ret_image->need_cuda;
     for (int32_t n = 0; n < i->port_count; n++)
         ask.ports += !i->ports[n].host;
     TRY(ask_disks(op, i, &ask));
-    TRY(candidates_load(op, &c));
+    *ret_ask = ask;
+    return ERR_OK;
+}
+
+static enum err place_on(struct op *op, const struct instance *i, struct id node,
+                         struct place_result *ret_r, struct node *ret_node)
+{
+    CLEANUP(life_pool_fini) struct life_pool c = {0};
+    struct image image = {0};
+    struct place_ask ask;
+
+    TRY(life_place_ask(op, i, &image, &ask));
+    if (node.s[0] && !ask.pinned.s[0])
+        ask.pinned = node;
+    TRY(life_pool_load(op, &c));
     place_decide(&ask, c.at, c.nodes.len, c.why, ret_r);
     if (ret_r->best < 0)
         return refuse_place(op, &ask, &c, ret_r);
     *ret_node = c.nodes.at[ret_r->best];
     return ERR_OK;
+}
+
+enum err life_place(struct op *op, const struct instance *i, struct place_result *ret_r,
+                    struct node *ret_node)
+{
+    return place_on(op, i, (struct id){""}, ret_r, ret_node);
 }
 
 enum err life_ports(struct op *op, struct instance *i, const struct node *n)
@@ -353,6 +365,11 @@ static enum err gate(struct op *op, const struct instance *i)
 
 enum err life_grant(struct op *op, struct instance *i, enum instance_event ev)
 {
+    return life_grant_on(op, i, ev, (struct id){""});
+}
+
+enum err life_grant_on(struct op *op, struct instance *i, enum instance_event ev, struct id node)
+{
     struct funds_lease fl = {0};
     struct place_result r;
     struct node *n = mem_alloc(sizeof(*n));
@@ -361,7 +378,7 @@ enum err life_grant(struct op *op, struct instance *i, enum instance_event ev)
 
     if (core_clock_alarm(op->core))
         return refuse(&op->why, ERR_CLOCK_STEP);
-    TRY(life_place(op, i, &r, n));
+    TRY(place_on(op, i, node, &r, n));
     TRY(gate(op, i));
     i->node = n->id;
     i->simulated = n->simulated;

@@ -28,9 +28,23 @@ int64_t life_for_s(const struct op *op, const struct instance *i);
  * ERR_CAPACITY_NONE, ERR_CAPACITY_NEVER, ERR_IMAGE_DRIVER, ERR_CLOCK_STEP, ERR_BALANCE, ERR_BUDGET.
  */
 enum err life_grant(struct op *op, struct instance *i, enum instance_event ev);
+/* The same on that node only; empty: on any. */
+enum err life_grant_on(struct op *op, struct instance *i, enum instance_event ev, struct id node);
 /* Only the question: where would it go, and why nowhere. */
 enum err life_place(struct op *op, const struct instance *i, struct place_result *ret_r,
                     struct node *ret_node);
+/* All nodes with what is taken there. */
+struct life_pool {
+    struct node_list nodes; /* owned */
+    struct place_node *at;  /* owned */
+    struct place_why *why;  /* owned */
+};
+enum err life_pool_load(struct op *op, struct life_pool *p);
+void life_pool_fini(struct life_pool *p);
+/* What the instance asks of a node. ret_image owns texts of the answer. ERR_VALIDATION: its disks
+ * are on two nodes. */
+enum err life_place_ask(struct op *op, const struct instance *i, struct image *ret_image,
+                        struct place_ask *ret_ask);
 /* A free host port of the node for every published port that has none yet. */
 enum err life_ports(struct op *op, struct instance *i, const struct node *n);
 

@@ -2,6 +2,7 @@
 #include "app/ask.h"
 #include "app/cursor.h"
 #include "app/lifecycle.h"
+#include "app/line.h"
 #include "app/op_plan.h"
 #include "app/outbox.h"
 #include "app/view.h"
@@ -190,6 +191,7 @@ static enum err queue_up(struct op *op, struct instance *i, const struct refusal
 {
     i->why = *why;
     TRY(store_instance_save(op->store, i));
+    TRY(line_tell(op));
     return event_emit(op, i->project, i->id, "instance.queued", N_("{name} waits in line."),
                       "{s:s}", "name", i->name);
 }
@@ -200,13 +202,13 @@ static enum err grant_or_queue(struct op *op, struct instance *i)
     struct node *n = mem_alloc(sizeof(*n));
     AUTO_FREE struct node *owned UNUSED = n;
     struct place_result r;
-    enum err e;
+    struct id node;
+    enum err e = line_admit(op, i, &node);
 
-    if (!flag(op, "queue"))
-        return life_grant(op, i, INSTANCE_EV_PLACED);
-    e = life_place(op, i, &r, n);
-    if (e != ERR_CAPACITY_NONE)
-        return e == ERR_OK ? life_grant(op, i, INSTANCE_EV_PLACED) : e;
+    if (e == ERR_OK && flag(op, "queue"))
+        e = life_place(op, i, &r, n);
+    if (e != ERR_CAPACITY_NONE || !flag(op, "queue"))
+        return e == ERR_OK ? life_grant_on(op, i, INSTANCE_EV_PLACED, node) : e;
     return queue_up(op, i, &op->why);
 }
 
@@ -328,12 +330,14 @@ enum err op_instance_release(struct op *op)
 enum err op_instance_start(struct op *op)
 {
     struct instance i;
+    struct id node;
 
     TRY(lookup(op, &i));
     TRY(instance_allow(&i, INSTANCE_ACT_START, &op->why));
     i.no_gpu = flag(op, "no_gpu");
     TRY(ask_end(op, &i.ends_at));
-    TRY(life_grant(op, &i, INSTANCE_EV_START));
+    TRY(line_admit(op, &i, &node));
+    TRY(life_grant_on(op, &i, INSTANCE_EV_START, node));
     return answer(op, &i);
 }
 

@@ -4,6 +4,7 @@
 #include "app/close.h"
 #include "app/core_int.h"
 #include "app/lifecycle.h"
+#include "app/line.h"
 #include "app/op_plan.h"
 #include "app/outbox.h"
 #include "app/supply.h"
@@ -131,50 +132,6 @@ static enum err leases_tick(struct op *op)
     return e;
 }
 
-/* the line */
-
-/* Why it still waits is always to be seen. */
-static enum err queue_why(struct op *op, struct id instance, const struct refusal *why)
-{
-    struct instance i;
-
-    TRY(store_instance_get_any(op->store, instance, &i));
-    if (i.why.code == why->code)
-        return ERR_OK;
-    i.why = *why;
-    return store_instance_save(op->store, &i);
-}
-
-/* What could not be had before its own end is not wanted any more. */
-static enum err queue_one(struct op *op, struct instance *i)
-{
-    struct id id = i->id;
-    enum err e;
-
-    TRY(store_mark(op->store));
-    e = i->ends_at <= op->now ? life_stop(op, i, END_REACHED)
-                              : life_grant(op, i, INSTANCE_EV_PLACED);
-    if (e == ERR_OK)
-        return store_mark_keep(op->store);
-    TRY(store_mark_undo(op->store));
-    if (e == ERR_STORE)
-        return ERR_STORE;
-    TRY(queue_why(op, id, &op->why));
-    op->why = (struct refusal){0};
-    return ERR_OK;
-}
-
-static enum err queue_tick(struct op *op)
-{
-    struct instance_list line = {0};
-    enum err e = store_instance_list_state(op->store, INSTANCE_QUEUED, &line);
-
-    for (size_t n = 0; e == ERR_OK && n < line.len; n++)
-        e = queue_one(op, &line.at[n]);
-    vec_fini(&line);
-    return e;
-}
-
 /* once a minute */
 
 /* Was the mark (a moment before the end) passed since the last slow tick? */
@@ -299,7 +256,7 @@ enum err tick_run(struct core *c, utime_t now)
     TRY(clock_news(&op));
     TRY(nodes_tick(&op));
     TRY(leases_tick(&op));
-    TRY(queue_tick(&op));
+    TRY(line_tick(&op));
     if (now - c->slow_tick_ms < SLOW_MS)
         return ERR_OK;
     TRY(store_meta_get_i64(c->store, "tick.slow_ms", now, &last));

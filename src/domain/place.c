@@ -128,7 +128,7 @@ static struct place_why amount_bar(const struct place_ask *ask, const struct pla
     return bar(PLACE_FITS, 0, 0);
 }
 
-static struct place_why candidate(const struct place_ask *ask, const struct place_node *p)
+struct place_why place_one(const struct place_ask *ask, const struct place_node *p)
 {
     struct place_why w = node_bar(ask, p->node);
 
@@ -145,7 +145,7 @@ static struct place_why candidate(const struct place_ask *ask, const struct plac
 static bool fits_somewhere(const struct place_ask *ask, const struct place_node *nodes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (candidate(ask, &nodes[i]).bar == PLACE_FITS)
+        if (place_one(ask, &nodes[i]).bar == PLACE_FITS)
             return true;
     return false;
 }
@@ -341,7 +341,7 @@ void place_decide(const struct place_ask *ask, const struct place_node *nodes, s
 
     *ret_r = (struct place_result){.best = -1};
     for (size_t i = 0; i < n; i++) {
-        struct place_why w = candidate(ask, &nodes[i]);
+        struct place_why w = place_one(ask, &nodes[i]);
 
         if (ret_why)
             ret_why[i] = w;

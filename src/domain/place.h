@@ -56,6 +56,8 @@ struct place_result {
     struct shape near;
 };
 
+/* What one node says alone. */
+struct place_why place_one(const struct place_ask *ask, const struct place_node *p);
 /* ret_why: n entries, or NULL. */
 void place_decide(const struct place_ask *ask, const struct place_node *nodes, size_t n,
                   struct place_why *ret_why, struct place_result *ret_r);

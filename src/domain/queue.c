@@ -15,15 +15,15 @@ const struct queue_rules queue_rules_easy = {
     .order = QUEUE_ARRIVAL, .backfill = true, .reservations = 1};
 const struct queue_rules queue_rules_fifo = {.order = QUEUE_ARRIVAL};
 
-static bool whole(const struct queue *q, int32_t nodes, int32_t cards)
+static bool whole(const struct queue *q, const struct queue_demand *d)
 {
-    int32_t most = 0;
+    int32_t most = d->suit ? q->suits.at[d->suit - 1].widest : 0;
 
-    if (nodes > 1)
+    if (d->nodes > 1)
         return true;
     for (int32_t c = QUEUE_NODE_CARDS_MAX; c > 0 && !most; c--)
         most = q->nodes_of[c] ? c : 0;
-    return cards >= most;
+    return d->cards >= most;
 }
 
 void queue_init(struct queue *q, const struct queue_rules *rules)
@@ -43,6 +43,9 @@ void queue_fini(struct queue *q)
         list_fini(&(*c)->list);
         mem_free_ptr(c);
     }
+    VEC_FOREACH (s, &q->suits)
+        mem_free_ptr(&s->fits);
+    list_fini(&q->suits);
     list_fini(&q->nodes);
     list_fini(&q->run);
     list_fini(&q->spare_slots);
@@ -92,6 +95,7 @@ int32_t queue_node_add(struct queue *q, uint64_t key, int32_t cards)
     int32_t i = (int32_t)q->nodes.len;
 
     CHECK(cards >= 1 && cards <= QUEUE_NODE_CARDS_MAX && q->nodes.len < INT32_MAX);
+    CHECK(q->suits.len == 0);
     *vec_push(&q->nodes) = (struct queue_node){.key = key, .cards = cards, .held_s = INT64_MAX};
     node_link(q, i);
     q->cards += cards;
@@ -107,6 +111,18 @@ int32_t queue_project_add(struct queue *q, int64_t share, int32_t limit)
     *vec_push(&q->projects) = (struct queue_project){.share = share, .limit = limit};
     q->share_sum += share;
     return (int32_t)q->projects.len - 1;
+}
+
+int32_t queue_suit_add(struct queue *q, const bool *fits)
+{
+    struct queue_suit s = {.fits = mem_dup(fits, MAX(q->nodes.len, (size_t)1))};
+
+    for (size_t i = 0; i < q->nodes.len; i++)
+        if (fits[i])
+            s.widest = MAX(s.widest, q->nodes.at[i].cards);
+    CHECK(q->suits.len < INT32_MAX);
+    *vec_push(&q->suits) = s;
+    return (int32_t)q->suits.len;
 }
 
 /* The k cards with the estimate `end` become busy or free again. */
@@ -167,8 +183,10 @@ bool queue_possible(const struct queue *q, const struct queue_demand *d)
     int64_t nodes = 0;
     const struct queue_project *p = &q->projects.at[d->project];
 
-    for (int32_t c = d->cards; c <= QUEUE_NODE_CARDS_MAX; c++)
+    for (int32_t c = d->cards; c <= QUEUE_NODE_CARDS_MAX && d->suit == 0; c++)
         nodes += q->nodes_of[c];
+    for (size_t i = 0; i < q->nodes.len && d->suit; i++)
+        nodes += q->nodes.at[i].cards >= d->cards && queue_suits(q, d->suit, (int32_t)i);
     return nodes >= d->nodes && (p->limit == 0 || (int64_t)d->nodes * d->cards <= p->limit);
 }
 
@@ -179,7 +197,7 @@ static struct queue_class *class_find(struct queue *q, const struct queue_demand
     VEC_FOREACH (at, &q->classes) {
         c = *at;
         if (c->run_s == d->run_s && c->cards == d->cards && c->nodes == d->nodes &&
-            c->project == d->project && c->priority == d->priority)
+            c->project == d->project && c->priority == d->priority && c->suit == d->suit)
             return c;
     }
     if (!make)
@@ -187,10 +205,11 @@ static struct queue_class *class_find(struct queue *q, const struct queue_demand
     c = mem_alloc(sizeof(*c));
     c->project = d->project;
     c->priority = d->priority;
+    c->suit = d->suit;
     c->nodes = d->nodes;
     c->cards = d->cards;
     c->run_s = d->run_s;
-    c->whole = whole(q, d->nodes, d->cards);
+    c->whole = whole(q, d);
     *vec_push(&q->classes) = c;
     return c;
 }
@@ -204,6 +223,7 @@ void queue_enter(struct queue *q, const struct queue_demand *d)
 {
     CHECK(d->nodes >= 1 && d->cards >= 1 && d->cards <= QUEUE_NODE_CARDS_MAX && d->run_s > 0);
     CHECK(d->project >= 0 && (size_t)d->project < q->projects.len);
+    CHECK(d->suit >= 0 && (size_t)d->suit <= q->suits.len);
     CHECK(d->priority >= 0 && d->priority <= QUEUE_PRIORITY_MAX && queue_possible(q, d));
     struct queue_class *c = class_find(q, d, true);
     if (c->head > 1024 && c->head > c->list.len / 2) {
@@ -267,7 +287,15 @@ int32_t queue_run_add(struct queue *q, const struct queue_demand *d, int64_t sta
     return slot;
 }
 
-void queue_end(struct queue *q, int32_t slot, int64_t now_s)
+void queue_learn(struct queue *q, int64_t run_s, int64_t ran_s)
+{
+    CHECK(run_s > 0);
+    int64_t part = MIN(ran_s, run_s * 2) * 16 / run_s;
+
+    q->ratio[part < 0 ? 0 : MIN(part, (int64_t)ARRAY_LEN(q->ratio) - 1)]++;
+}
+
+void queue_take_back(struct queue *q, int32_t slot)
 {
     struct queue_run *r = &q->run.at[slot];
     const struct queue_demand *d = &r->demand;
@@ -276,12 +304,18 @@ void queue_end(struct queue *q, int32_t slot, int64_t now_s)
     for (int32_t i = 0; i < d->nodes; i++)
         node_give(q, r->node[i], d->cards, r->ends_s);
     q->projects.at[d->project].used -= d->nodes * d->cards;
-    int64_t part = (now_s - r->started_s) * 16 / d->run_s;
-    q->ratio[part < 0 ? 0 : MIN(part, (int64_t)ARRAY_LEN(q->ratio) - 1)]++;
     mem_free_ptr(&r->node);
     r->node = NULL;
     r->there = false;
     *vec_push(&q->spare_slots) = slot;
+}
+
+void queue_end(struct queue *q, int32_t slot, int64_t now_s)
+{
+    const struct queue_run *r = &q->run.at[slot];
+
+    queue_learn(q, r->demand.run_s, now_s - r->started_s);
+    queue_take_back(q, slot);
 }
 
 /* ---- deciding ---- */
@@ -312,7 +346,8 @@ static bool place_one(struct queue *q, const struct queue_class *c, int64_t end)
         for (int32_t i = q->by_free[f]; i >= 0; i = q->nodes.at[i].next) {
             const struct queue_node *n = &q->nodes.at[i];
             struct queue_pick p = {misfit(n, end), n->key, i};
-            if ((best.node < 0 || pick_order(&p, &best) < 0) && node_open(n, c->cards, end))
+            if ((best.node < 0 || pick_order(&p, &best) < 0) && node_open(n, c->cards, end) &&
+                queue_suits(q, c->suit, i))
                 best = p;
         }
         if (best.node >= 0) {
@@ -335,7 +370,7 @@ static bool place(struct queue *q, const struct queue_class *c)
         return place_one(q, c, end);
     for (int32_t f = c->cards; f <= QUEUE_NODE_CARDS_MAX; f++)
         for (int32_t i = q->by_free[f]; i >= 0; i = q->nodes.at[i].next)
-            if (node_open(&q->nodes.at[i], c->cards, end))
+            if (node_open(&q->nodes.at[i], c->cards, end) && queue_suits(q, c->suit, i))
                 *vec_push(&q->picked) = (struct queue_pick){f, q->nodes.at[i].key, i};
     if (q->picked.len < (size_t)c->nodes)
         return false;
@@ -375,14 +410,15 @@ static void when_fill(struct queue *q, int32_t k)
     q->when_cards = k;
 }
 
-static int32_t when_first(const struct queue *q)
+static int32_t when_first(const struct queue *q, int32_t suit)
 {
     const int64_t *when = q->when.at;
-    int32_t best = 0;
+    int32_t best = -1;
 
-    for (int32_t i = 1; i < (int32_t)q->when.len; i++)
-        if (when[i] < when[best] ||
-            (when[i] == when[best] && q->nodes.at[i].key < q->nodes.at[best].key))
+    for (int32_t i = 0; i < (int32_t)q->when.len; i++)
+        if (queue_suits(q, suit, i) &&
+            (best < 0 || when[i] < when[best] ||
+             (when[i] == when[best] && q->nodes.at[i].key < q->nodes.at[best].key)))
             best = i;
     return best;
 }
@@ -396,12 +432,12 @@ static bool hold_pick(struct queue *q, const struct queue_class *c)
     if (q->when_cards != c->cards)
         when_fill(q, c->cards);
     q->picked.len = 0;
-    VEC_FOREACH (t, &q->when)
-        there += *t != INT64_MAX;
+    for (size_t i = 0; i < q->when.len; i++)
+        there += q->when.at[i] != INT64_MAX && queue_suits(q, c->suit, (int32_t)i);
     if (there < c->nodes)
         return false;
     for (int32_t k = 0; k < c->nodes; k++) {
-        int32_t i = when_first(q);
+        int32_t i = when_first(q, c->suit);
         *vec_push(&q->picked) = (struct queue_pick){q->when.at[i], 0, i};
         q->when.at[i] = INT64_MAX;
     }
@@ -420,6 +456,7 @@ static void hold(struct queue *q, const struct queue_class *c, struct queue_plan
     r->nodes = c->nodes;
     r->cards = c->cards;
     r->project = c->project;
+    r->suit = c->suit;
     r->first_node = q->picked.at[0].node;
     for (int32_t i = 0; i < c->nodes; i++) {
         struct queue_node *n = &q->nodes.at[q->picked.at[i].node];
@@ -476,15 +513,32 @@ static double patience_cap(const struct queue *q)
     return MIN(MAX(s, (double)q->rules.patience_min_s), (double)q->rules.patience_max_s);
 }
 
-static void due_set(const struct queue *q, struct queue_class *c)
+static int64_t due_of(const struct queue *q, const struct queue_class *c, int64_t since_s)
 {
-    c->due = class_first(c)->since_s;
     if (q->rules.order == QUEUE_ARRIVAL)
-        return;
+        return since_s;
     double s = MIN((double)c->run_s * q->rules.patience_per_run, q->cap_s);
     if (!c->whole)
         s += MIN((double)q->rules.whole_lead_s, q->cap_s);
-    c->due += ((int64_t)s >> (2 * c->priority)) + set_back(q, c);
+    return since_s + ((int64_t)s >> (2 * c->priority)) + set_back(q, c);
+}
+
+static void due_set(const struct queue *q, struct queue_class *c)
+{
+    c->due = due_of(q, c, class_first(c)->since_s);
+}
+
+int64_t queue_due(const struct queue *q, const struct queue_demand *d)
+{
+    struct queue_class c = {.project = d->project,
+                            .priority = d->priority,
+                            .suit = d->suit,
+                            .nodes = d->nodes,
+                            .cards = d->cards,
+                            .run_s = d->run_s,
+                            .whole = whole(q, d)};
+
+    return due_of(q, &c, d->since_s);
 }
 
 /* What waits for its project's own limit, or for nodes, keeps its place under the limit: else small

@@ -22,6 +22,9 @@
  * long are asked back: those of one node, the least work first, and never so many that their own
  * project falls below its share.
  *
+ * A demand may suit some nodes only (its model of card, its disks, its driver): its `suit` is a set
+ * of nodes told before (queue_suit_add). It starts there, holds there, and waits for nothing else.
+ *
  * All functions: single thread, no ownership of arguments taken, deterministic; the order in which
  * nodes, demands or projects were added changes nothing (ties go by the nodes' keys and the
  * demands' ids). */
@@ -30,7 +33,7 @@
 #include "base/mem.h"
 #include "base/vec.h"
 
-#define QUEUE_NODE_CARDS_MAX 16
+#define QUEUE_NODE_CARDS_MAX 64
 #define QUEUE_PROJECTS_MAX 4096
 #define QUEUE_RESERVATIONS_MAX 64
 #define QUEUE_PRIORITY_MAX 8
@@ -52,6 +55,7 @@ extern const struct queue_rules queue_rules_ours, queue_rules_easy, queue_rules_
 struct queue_demand {
     uint64_t id; /* of the caller; unique among the waiting */
     int32_t project, priority;
+    int32_t suit;         /* of queue_suit_add; 0: every node will do */
     int32_t nodes, cards; /* cards on each node */
     int64_t since_s;      /* when it began to wait */
     int64_t run_s;        /* estimate, > 0 */
@@ -68,7 +72,7 @@ struct queue_run {
 struct queue_reservation {
     uint64_t id;
     int64_t start_s;
-    int32_t project, nodes, cards;
+    int32_t project, suit, nodes, cards;
     int32_t first_node; /* one of them */
 };
 
@@ -102,6 +106,11 @@ struct queue_pick { /* a node, and what speaks for it: the smaller the better */
     int32_t node;
 };
 
+struct queue_suit {
+    bool *fits;     /* owned; by node */
+    int32_t widest; /* cards of its largest node; 0: it has none */
+};
+
 struct queue_class;
 struct queue {
     struct queue_rules rules;
@@ -110,6 +119,7 @@ struct queue {
     VEC(int32_t) spare_slots;
     VEC(struct queue_class *) classes; /* the waiting: one list per shape, estimate, project */
     VEC(struct queue_project) projects;
+    VEC(struct queue_suit) suits;               /* suit 1 is the first */
     VEC(int32_t) held;                          /* nodes with a reservation */
     VEC(int64_t) when;                          /* scratch */
     int32_t when_cards;                         /* … for so many cards */
@@ -130,6 +140,8 @@ void queue_fini(struct queue *q);
 int32_t queue_node_add(struct queue *q, uint64_t key, int32_t cards);
 /* share >= 0, limit >= 0 (0: none). Returns the index; project 0 exists from the start. */
 int32_t queue_project_add(struct queue *q, int64_t share, int32_t limit);
+/* fits: for each node so far, is it in the set? No node comes afterwards. Returns the suit. */
+int32_t queue_suit_add(struct queue *q, const bool *fits);
 
 /* Could it run if the pool were empty and nobody else were there? */
 bool queue_possible(const struct queue *q, const struct queue_demand *d);
@@ -142,16 +154,29 @@ int32_t queue_run_add(struct queue *q, const struct queue_demand *d, int64_t sta
                       const int32_t *nodes);
 /* A run is over; its slot is free afterwards. */
 void queue_end(struct queue *q, int32_t slot, int64_t now_s);
+/* It never ran: what a start took is given back, and nothing is learned from it. */
+void queue_take_back(struct queue *q, int32_t slot);
+/* A lease that is over ran ran_s where run_s was announced: estimates learn from it. */
+void queue_learn(struct queue *q, int64_t run_s, int64_t ran_s);
 /* Starts all that may start (they run from now on) and says who gets what when. ret_plan is
  * emptied first and keeps its memory between calls. now_s never goes back. */
 void queue_decide(struct queue *q, int64_t now_s, struct queue_plan *ret_plan);
+/* The due date of one that waits, as the last queue_decide saw the line: the place in it. Ties go
+ * by since_s, then by id. */
+int64_t queue_due(const struct queue *q, const struct queue_demand *d);
 
 #define QUEUE_EXPERIENCE 20 /* so many leases must have ended before their ratios are believed */
 struct queue_estimate {
     int64_t early_s, likely_s, late_s; /* of the start; INT64_MAX: not within the steps */
 };
-/* When a demand starts that the last queue_decide left waiting, if nobody else came: the queue is
+struct queue_wait {
+    uint64_t id;
+    struct queue_estimate start;
+};
+/* When those start that the last queue_decide left waiting, if nobody else came: the queue is
  * played forward three times, with run times as the shortest tenth, the middle and the longest
  * tenth of leases ran against their estimates so far (without experience: the estimate itself). At
- * most `steps` ends are played; each costs as much as a queue_decide. */
+ * most `steps` ends are played, for all of them together; each costs as much as a queue_decide.
+ * waits: their ids, ascending; the estimates are filled in. */
+void queue_estimate_all(const struct queue *q, int steps, struct queue_wait *waits, size_t count);
 void queue_estimate(const struct queue *q, uint64_t id, int steps, struct queue_estimate *ret_e);

@@ -35,6 +35,9 @@ static void queue_copy(const struct queue *q, struct queue *ret_q)
     COPY(&ret_q->spare_slots);
     COPY(&ret_q->classes);
     COPY(&ret_q->projects);
+    COPY(&ret_q->suits);
+    VEC_FOREACH (s, &ret_q->suits)
+        s->fits = copy(s->fits, MAX(q->nodes.len, (size_t)1), sizeof(*s->fits));
     COPY(&ret_q->held);
     COPY(&ret_q->when);
     COPY(&ret_q->picked);
@@ -69,33 +72,73 @@ static bool play_ends(struct queue *q, int64_t ratio, int64_t *ret_now)
     return now != INT64_MAX;
 }
 
-/* Plays on until the demand starts. */
-static int64_t play(const struct queue *from, uint64_t id, int64_t ratio, int steps)
+static struct queue_wait *wait_find(struct queue_wait *waits, size_t count, uint64_t id)
+{
+    size_t from = 0, to = count;
+
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        if (waits[mid].id < id)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from < count && waits[from].id == id ? &waits[from] : NULL;
+}
+
+enum bar { BAR_EARLY, BAR_LIKELY, BAR_LATE };
+
+static int64_t *bar_of(struct queue_estimate *e, enum bar which)
+{
+    return which == BAR_EARLY ? &e->early_s : which == BAR_LIKELY ? &e->likely_s : &e->late_s;
+}
+
+/* Plays on until all of them started. */
+static void play(const struct queue *from, int64_t ratio, int steps, struct queue_wait *waits,
+                 size_t count, enum bar which)
 {
     struct queue q;
     struct queue_plan plan = {0};
-    int64_t found = INT64_MAX, now = from->now_s;
+    int64_t now = from->now_s;
+    size_t left = count;
 
     queue_copy(from, &q);
-    for (int step = 0; step < steps && found == INT64_MAX; step++) {
+    for (int step = 0; step < steps && left; step++) {
         if (!play_ends(&q, ratio, &now))
-            break; /* nothing runs: it never starts */
+            break; /* nothing runs: they never start */
         queue_decide(&q, now, &plan);
-        VEC_FOREACH (slot, &plan.start)
-            if (q.run.at[*slot].demand.id == id)
-                found = now;
+        VEC_FOREACH (slot, &plan.start) {
+            struct queue_wait *w = wait_find(waits, count, q.run.at[*slot].demand.id);
+
+            if (!w)
+                continue;
+            left--;
+            *bar_of(&w->start, which) = now;
+        }
     }
     queue_plan_fini(&plan);
     queue_fini(&q);
-    return found;
+}
+
+void queue_estimate_all(const struct queue *q, int steps, struct queue_wait *waits, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        waits[i].start = (struct queue_estimate){INT64_MAX, INT64_MAX, INT64_MAX};
+    play(q, ratio_of(q, 0.1), steps, waits, count, BAR_EARLY);
+    play(q, ratio_of(q, 0.5), steps, waits, count, BAR_LIKELY);
+    play(q, ratio_of(q, 0.9), steps, waits, count, BAR_LATE);
+    for (size_t i = 0; i < count; i++) {
+        struct queue_estimate *e = &waits[i].start;
+        /* who comes first may differ between the plays: the bar spans what was seen */
+        e->early_s = MIN(e->early_s, e->likely_s);
+        e->late_s = MAX(e->late_s, e->likely_s);
+    }
 }
 
 void queue_estimate(const struct queue *q, uint64_t id, int steps, struct queue_estimate *ret_e)
 {
-    ret_e->early_s = play(q, id, ratio_of(q, 0.1), steps);
-    ret_e->likely_s = play(q, id, ratio_of(q, 0.5), steps);
-    ret_e->late_s = play(q, id, ratio_of(q, 0.9), steps);
-    /* who comes first may differ between the plays: the bar spans what was seen */
-    ret_e->early_s = MIN(ret_e->early_s, ret_e->likely_s);
-    ret_e->late_s = MAX(ret_e->late_s, ret_e->likely_s);
+    struct queue_wait w = {.id = id};
+
+    queue_estimate_all(q, steps, &w, 1);
+    *ret_e = w.start;
 }

@@ -5,7 +5,7 @@
 
 /* Demands that differ in nothing but who and when: among them only the first can be next. */
 struct queue_class {
-    int32_t project, priority, nodes, cards;
+    int32_t project, priority, suit, nodes, cards;
     int64_t run_s;
     bool whole;
     VEC(struct queue_demand) list; /* by (since_s, id), from head on */
@@ -15,6 +15,11 @@ struct queue_class {
     bool blocked;
     int64_t due;
 };
+
+static inline bool queue_suits(const struct queue *q, int32_t suit, int32_t node)
+{
+    return suit == 0 || q->suits.at[suit - 1].fits[node];
+}
 
 /* Cards that are a project's own by its share. */
 double queue_share_cards(const struct queue *q, int32_t project);

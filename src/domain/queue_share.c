@@ -106,8 +106,8 @@ void queue_share_give(struct queue *q, struct queue_plan *plan)
         int32_t node = g.lease.at[from].node;
         for (to = from; to < g.lease.len && g.lease.at[to].node == node; to++)
             ;
-        if (!node_give(q, &g, from, to, r->cards, &one, &work) || work > least ||
-            (work == least && q->nodes.at[node].key > key))
+        if (!queue_suits(q, r->suit, node) || !node_give(q, &g, from, to, r->cards, &one, &work) ||
+            work > least || (work == least && q->nodes.at[node].key > key))
             continue;
         struct queue_plan spare = best;
         best = one;

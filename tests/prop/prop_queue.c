@@ -15,6 +15,7 @@ struct world {
     uint64_t key[NODES_MAX];
     int32_t cards[NODES_MAX], taken[NODES_MAX];
     int32_t nodes, projects;
+    bool suits[2][NODES_MAX]; /* suit 1 and 2, by node */
     struct queue_demand demand[DEMANDS_MAX];
     int64_t real_s[DEMANDS_MAX]; /* how long it runs in truth */
     int64_t started_s[DEMANDS_MAX], left_s[DEMANDS_MAX];
@@ -41,6 +42,7 @@ static void any_demand(struct tape *t, struct world *w)
         .id = (uint64_t)w->demands + 1,
         .project = (int32_t)tape_below(t, (uint64_t)w->projects),
         .priority = (int32_t)tape_size(t, QUEUE_PRIORITY_MAX),
+        .suit = tape_chance(t, 40) ? (int32_t)tape_below(t, 3) : 0,
         .nodes = 1 + (tape_chance(t, 30) ? (int32_t)tape_below(t, NODES_MAX) : 0),
         .cards = 1 + (int32_t)tape_below(t, tape_chance(t, 5) ? QUEUE_NODE_CARDS_MAX : 8),
         .since_s = w->now_s,
@@ -60,6 +62,12 @@ static void world_make(struct world *w, const struct queue_rules *rules, const i
         queue_project_add(&w->q, shares[i], limits[i]);
     for (int32_t i = 0; i < w->nodes; i++)
         queue_node_add(&w->q, w->key[order[i]], w->cards[order[i]]);
+    for (size_t k = 0; k < ARRAY_LEN(w->suits); k++) {
+        bool fits[NODES_MAX] = {false};
+        for (int32_t i = 0; i < w->nodes; i++)
+            fits[i] = w->suits[k][order[i]];
+        CHECK(queue_suit_add(&w->q, fits) == (int32_t)k + 1);
+    }
 }
 
 static void world_fini(struct world *w)
@@ -78,6 +86,9 @@ static void any_world(struct tape *t, struct world *w, struct queue_rules *rules
         w->key[i] = 1 + 8 * tape_below(t, 4) + (uint64_t)i;
         w->cards[i] = tape_chance(t, 30) ? (int32_t)tape_range(t, 1, QUEUE_NODE_CARDS_MAX) : 8;
     }
+    for (size_t k = 0; k < ARRAY_LEN(w->suits); k++)
+        for (int32_t i = 0; i < w->nodes; i++)
+            w->suits[k][i] = tape_chance(t, 60);
     for (int32_t i = 1; i < w->projects; i++) {
         shares[i] = tape_range(t, 0, 4);
         limits[i] = tape_chance(t, 50) ? (int32_t)tape_range(t, 1, 12) : 0;
@@ -97,6 +108,7 @@ static bool count(struct tape *t, struct world *w, const struct queue_run *r, in
     for (int32_t i = 0; i < r->demand.nodes; i++) {
         int32_t n = node_of_key(w, w->q.nodes.at[r->node[i]].key);
         TAPE_MUST(t, n >= 0);
+        TAPE_MUST(t, r->demand.suit == 0 || w->suits[r->demand.suit - 1][n]);
         w->taken[n] += sign * r->demand.cards;
         TAPE_MUST(t, w->taken[n] >= 0 && w->taken[n] <= w->cards[n]);
         for (int32_t k = 0; k < i; k++)
