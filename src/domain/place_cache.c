@@ -13,6 +13,7 @@ static void cache_free(struct place_cache *c)
     mem_free_ptr(&c->score);
     mem_free_ptr(&c->loss);
     mem_free_ptr(&c->best);
+    mem_free_ptr(&c->best_key);
     mem_free_ptr(&c->at);
     mem_free_ptr(&c);
 }
@@ -31,6 +32,7 @@ static struct place_cache *cache_new(const struct placer *pl)
     c->score = mem_alloc((pl->nodes + 1) * sizeof(*c->score));
     c->loss = mem_alloc((pl->nodes + 1) * sizeof(*c->loss));
     c->best = mem_alloc((pl->blocks + 1) * sizeof(*c->best));
+    c->best_key = mem_alloc((pl->blocks + 1) * sizeof(*c->best_key));
     c->at = mem_alloc((pl->blocks + 1) * sizeof(*c->at));
     return c;
 }
@@ -109,6 +111,7 @@ void place_cache_rescan(struct placer *pl, struct place_cache *c, size_t block)
         at = i;
     }
     c->best[block] = best;
+    c->best_key[block] = pl->spot[at].key;
     c->at[block] = (uint32_t)at;
 }
 
@@ -125,11 +128,11 @@ static void block_note(struct placer *pl, struct place_cache *c, uint32_t node)
 {
     size_t b = node / PLACE_BLOCK;
     float v = c->score[node] - c->toll[c->loss[node]];
-    bool better =
-        v > c->best[b] || (v == c->best[b] && pl->spot[node].key < pl->spot[c->at[b]].key);
+    bool better = v > c->best[b] || (v == c->best[b] && pl->spot[node].key < c->best_key[b]);
 
     if (better) {
         c->best[b] = v;
+        c->best_key[b] = pl->spot[node].key;
         c->at[b] = node;
     } else if (c->at[b] == node) {
         pl->block_stamp[b] = pl->now;
@@ -143,7 +146,7 @@ static bool catch_up(struct placer *pl, struct place_cache *c)
         return false;
     pl->now++;
     for (; c->seen < pl->log_at; c->seen++) {
-        uint32_t node = pl->log[c->seen % pl->log_size];
+        uint32_t node = pl->log[c->seen & (pl->log_size - 1)];
 
         if (pl->stamp[node] == pl->now)
             continue;
@@ -154,18 +157,6 @@ static bool catch_up(struct placer *pl, struct place_cache *c)
     return true;
 }
 
-/* Is a demand worth the same on both? What their cards are is in the hash. */
-static bool twins(const struct placer *pl, uint32_t i, uint32_t k)
-{
-    const struct pool_node *a = &pl->pool->node[i], *b = &pl->pool->node[k];
-
-    return pl->spot[i].hash == pl->spot[k].hash && a->cpu_free_milli == b->cpu_free_milli &&
-           a->memory_free_mib == b->memory_free_mib && a->disk_free_mib == b->disk_free_mib &&
-           a->ports_free == b->ports_free && a->plans == b->plans && a->zone == b->zone &&
-           a->trust == b->trust && a->drain == b->drain && a->exclusive == b->exclusive &&
-           !a->holdings == !b->holdings && memcmp(a->price, b->price, sizeof(a->price)) == 0;
-}
-
 /* All nodes anew. Most are like one that was just looked at. */
 static void fill(struct placer *pl, struct place_cache *c)
 {
@@ -174,16 +165,15 @@ static void fill(struct placer *pl, struct place_cache *c)
 
     memset(seen, 0xff, sizeof(seen));
     for (uint32_t i = 0; i < pl->nodes; i++) {
-        uint64_t h = pl->spot[i].hash + (uint64_t)pl->pool->node[i].memory_free_mib * 0x9e3779b9;
-        uint32_t *k = &seen[(h ^ h >> 32) % PLACE_TWINS];
+        uint32_t *k = &seen[pl->spot[i].alike % PLACE_TWINS];
 
-        if (alike && *k != UINT32_MAX && twins(pl, i, *k)) {
+        if (alike && *k != UINT32_MAX && pl->spot[i].alike == pl->spot[*k].alike) {
             c->score[i] = c->score[*k];
             c->loss[i] = c->loss[*k];
-            continue;
+        } else {
+            score_set(pl, c, i);
+            *k = i;
         }
-        score_set(pl, c, i);
-        *k = i;
     }
 }
 

@@ -128,7 +128,8 @@ static void arrays_make(struct placer *pl)
     mem_free_ptr(&pl->block_stamp);
     pl->nodes = pl->pool->count;
     pl->blocks = (pl->nodes + PLACE_BLOCK - 1) / PLACE_BLOCK;
-    pl->log_size = MAX(pl->nodes * 2, (size_t)LOG_LEAST);
+    for (pl->log_size = LOG_LEAST; pl->log_size < pl->nodes * 2;)
+        pl->log_size *= 2;
     pl->spot = mem_alloc((pl->nodes + 1) * sizeof(*pl->spot));
     pl->log = mem_alloc(pl->log_size * sizeof(*pl->log));
     pl->stamp = mem_alloc((pl->nodes + 1) * sizeof(*pl->stamp));
@@ -211,7 +212,7 @@ static bool best_node(const struct placer *pl, const struct place_cache *c, uint
 
     for (size_t b = 1; b < pl->blocks; b++)
         if (c->best[b] > c->best[best] ||
-            (c->best[b] == c->best[best] && pl->spot[c->at[b]].key < pl->spot[c->at[best]].key))
+            (c->best[b] == c->best[best] && c->best_key[b] < c->best_key[best]))
             best = b;
     if (!pl->blocks || c->best[best] == -INFINITY)
         return false;
@@ -269,7 +270,7 @@ enum place_answer placer_decide(struct placer *pl, const struct pool_demand *d,
 
 static void changed(struct placer *pl, uint32_t node)
 {
-    pl->log[pl->log_at++ % pl->log_size] = node;
+    pl->log[pl->log_at++ & (pl->log_size - 1)] = node;
     place_spot_set(pl, node);
 }
 
@@ -335,9 +336,11 @@ void placer_see(struct placer *pl, const struct pool_demand *d)
 double placer_score(struct placer *pl, const struct pool_demand *d, uint32_t node)
 {
     uint64_t pattern;
-    double score = (double)place_score_node(pl, d, node, &pattern, NULL);
+    float score = place_score_node(pl, d, node, &pattern, NULL);
+    float toll =
+        (float)place_guards_toll(&pl->guards, pattern, d->cards, place_types_that_hold(pl, d));
 
-    return score - place_guards_toll(&pl->guards, pattern, d->cards, place_types_that_hold(pl, d));
+    return (double)(score - toll);
 }
 
 double placer_scarcity(const struct placer *pl, unsigned model)

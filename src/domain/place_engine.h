@@ -64,7 +64,8 @@ void placer_touch(struct placer *pl, uint32_t node);
 /* Nodes were added, or the mix shall count now. */
 void placer_refit(struct placer *pl);
 
-/* Score of a demand on a node where it fits; -inf where it does not. */
+/* Score of a demand on a node where it fits, counted anew, to the bit as a decision counts it; -inf
+ * where it does not. */
 double placer_score(struct placer *pl, const struct pool_demand *d, uint32_t node);
 /* The price of a model as the score counts it. */
 double placer_scarcity(const struct placer *pl, unsigned model);

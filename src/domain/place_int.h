@@ -30,6 +30,7 @@ struct place_guards {
 struct place_spot {  /* what the scores read of a node, close together */
     uint64_t hash;   /* of its cores, cards and type */
     uint64_t key;    /* of the pool's node */
+    uint64_t alike;  /* hash of all that a score reads of the node but key and NVLink groups */
     uint32_t guards; /* bit per guard with a place here */
     float idle;      /* place_look_idle */
     int32_t cpu_free_milli;
@@ -41,10 +42,11 @@ struct place_cache { /* the scores of one demand */
     struct pool_demand demand;
     uint64_t used, seen, epoch; /* last decision; position in the log; of the guards */
     bool filled, ever_known, ever;
-    float *score;                       /* owned, a node: without the guards; -inf: does not fit */
-    uint16_t *loss;                     /* owned, a node: index in pattern */
-    float *best;                        /* owned, a block, guards taken off */
-    uint32_t *at;                       /* owned, a block: its node */
+    float *score;       /* owned, a node: without the guards; -inf: does not fit */
+    uint16_t *loss;     /* owned, a node: index in pattern */
+    float *best;        /* owned, a block, guards taken off */
+    uint64_t *best_key; /* owned, a block: of its node, read where bests are equal */
+    uint32_t *at;       /* owned, a block: its node */
     uint64_t pattern[PLACE_LOSSES_MAX]; /* places lost, PLACE_LOSS_BITS a guard */
     float toll[PLACE_LOSSES_MAX];
     size_t patterns;
@@ -68,7 +70,7 @@ struct placer {
     size_t nodes, blocks;      /* that the arrays are made for */
     struct place_spot *spot;   /* owned, a node */
     uint32_t *log;             /* owned: nodes as they changed, a ring */
-    size_t log_size;
+    size_t log_size;           /* a power of two */
     uint64_t log_at;
     uint32_t *stamp, *block_stamp; /* owned: what the current refresh has met */
     uint32_t now;

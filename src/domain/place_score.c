@@ -60,6 +60,22 @@ static double idle_of(struct placer *pl, uint32_t node, const struct after *a)
     return (double)m[0].idle;
 }
 
+/* Nodes where every demand that is neither pinned nor linked is worth the same. */
+static uint64_t alike_hash(const struct pool_node *n, uint64_t hash)
+{
+    const uint64_t flags = (uint64_t)n->plans << 24 | (uint64_t)n->zone << 16 |
+                           (uint64_t)n->trust << 8 | (uint64_t)n->drain << 2 |
+                           (uint64_t)n->exclusive << 1 | (n->holdings ? 1U : 0);
+
+    hash = scatter(hash + ((uint64_t)n->cpu_free_milli << 32 | (uint32_t)n->ports_free));
+    hash = scatter(hash + (uint64_t)n->memory_free_mib);
+    hash = scatter(hash + (uint64_t)n->disk_free_mib);
+    hash = scatter(hash + flags);
+    for (size_t i = 0; i < POOL_PLAN_COUNT; i++)
+        hash = scatter(hash + (uint64_t)n->price[i]);
+    return hash;
+}
+
 void place_spot_set(struct placer *pl, uint32_t node)
 {
     const struct pool_node *n = &pl->pool->node[node];
@@ -80,6 +96,7 @@ void place_spot_set(struct placer *pl, uint32_t node)
             s->most_free = c->free_milli;
     }
     s->hash = a.hash;
+    s->alike = alike_hash(n, a.hash);
     s->key = n->key;
     s->cpu_free_milli = n->cpu_free_milli;
     s->idle = (float)idle_of(pl, node, &a);

@@ -327,6 +327,65 @@ static bool law_order(struct tape *t)
     return ok;
 }
 
+/* The best of the nodes that are not `taken` yet, every one looked at. */
+static uint32_t best_of_all(const struct pool *p, struct placer *pl, const struct pool_demand *d,
+                            const bool *taken)
+{
+    double most = -INFINITY;
+    uint32_t best = 0;
+
+    for (uint32_t i = 0; i < p->count; i++) {
+        double score = taken[i] ? -INFINITY : placer_score(pl, d, i);
+
+        if (score > most || (score == most && p->node[i].key < p->node[best].key)) {
+            most = score;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* A few demands come again and again, with ends between them, so that scores are kept, shared by
+ * machines in the same state and brought up to date: they decide as if all were counted anew. */
+static bool law_plain_loop(struct tape *t)
+{
+    static struct held held[STEPS_MAX];
+    struct pool_demand kind[3];
+    size_t count = 0;
+    bool ok = true;
+    struct pool p;
+
+    (void)any_pool(t, &p);
+    struct placer *pl = any_placer(t, &p);
+    for (size_t k = 0; k < ARRAY_LEN(kind); k++)
+        any_demand(t, &kind[k]);
+    for (size_t s = tape_below(t, STEPS_MAX); s > 0 && ok; s--) {
+        struct held *h = &held[count];
+        bool taken[NODES_MAX] = {false};
+
+        if (count && tape_chance(t, 30)) {
+            count--;
+            placer_end(pl, &held[count].demand, held[count].part, held[count].parts);
+            continue;
+        }
+        h->demand = kind[tape_below(t, ARRAY_LEN(kind))];
+        h->parts = (size_t)MAX(h->demand.nodes, 1);
+        if (placer_decide(pl, &h->demand, h->part) != PLACE_PLACED)
+            continue;
+        for (size_t i = 0; i < h->parts && ok; i++) {
+            ok = best_of_all(&p, pl, &h->demand, taken) == h->part[i].node;
+            taken[h->part[i].node] = true;
+        }
+        if (!ok)
+            (void)tape_fail(t, "kept scores decide otherwise than a plain loop");
+        placer_start(pl, &h->demand, h->part, h->parts);
+        count++;
+    }
+    placer_free(pl);
+    pool_fini(&p);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     static const struct tape_test tests[] = {
@@ -335,6 +394,7 @@ int main(int argc, char **argv)
         {"a refusal's nearest change makes the demand fit", law_why_is_true, 0},
         {"what can never fit is told so at once, and nothing else", law_never_at_once, 0},
         {"the order of the nodes plays no part", law_order, 0},
+        {"kept scores decide as a plain loop over all nodes does", law_plain_loop, 0},
     };
 
     return tape_main(tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
