@@ -61,12 +61,19 @@ enum jscan_type jscan_peek(struct jscan *s)
     }
 }
 
+/* The text may be JSON all the same, with another kind of value at this place. */
+static bool not_wanted(struct jscan *s)
+{
+    return jscan_peek(s) == JSCAN_NONE ? not_json(s)
+                                       : fail(s, N_("a value of another kind was expected"));
+}
+
 static bool enter(struct jscan *s, char c)
 {
     if (s->depth >= JSCAN_DEPTH_MAX)
         return fail(s, N_("it is nested too deeply"));
     if (!take(s, c))
-        return not_json(s);
+        return not_wanted(s);
     s->depth++;
     s->filled &= ~(UINT64_C(1) << s->depth);
     s->objects &= ~(UINT64_C(1) << s->depth);
@@ -144,7 +151,7 @@ bool jscan_text(struct jscan *s, char *buf, size_t size)
     size_t n = 0;
 
     if (!take(s, '"'))
-        return not_json(s);
+        return not_wanted(s);
     for (;; s->at++) {
         if (s->at >= s->end)
             return cut_short(s);

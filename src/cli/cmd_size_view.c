@@ -208,7 +208,7 @@ static void print_cards(const struct size_screen *s)
 {
     static const int64_t counts[SIZE_COUNTS] = {1, 2, 4, 8, 16};
     const struct size_places *all = &s->choice.places;
-    bool any = false;
+    bool any = false, old = false;
 
     for (size_t k = 0; k < SIZE_COUNTS; k++) {
         AUTO_STRBUF struct strbuf b = {0};
@@ -218,9 +218,12 @@ static void print_cards(const struct size_screen *s)
             bool fewer = all->at[i].count != counts[k];
             for (size_t n = 0; n < i && !fewer; n++)
                 fewer = str_eq(all->at[n].name, all->at[i].name);
-            if (!fewer)
-                strbuf_addf(&b, "%s%s%s", b.len ? ";" : "", all->at[i].name,
-                            all->at[i].verdict == SIZE_TIGHT ? "*" : "");
+            if (fewer)
+                continue;
+            bool fp16 = all->at[i].card && !all->at[i].card->bf16;
+            old |= fp16;
+            strbuf_addf(&b, "%s%s%s%s", b.len ? ";" : "", all->at[i].name,
+                        all->at[i].verdict == SIZE_TIGHT ? "*" : "", fp16 ? "~" : "");
         }
         if (!b.len)
             continue;
@@ -230,6 +233,8 @@ static void print_cards(const struct size_screen *s)
         str_printf(head, sizeof(head), tr("%2" PRId64 " x"), counts[k]);
         wrapped(head, strbuf_str(&b));
     }
+    if (old)
+        printf("%s\n", tr("~ without bf16: there it must run in fp16."));
     if (!any)
         printf("\n%s\n",
                tr("No card of the catalogue holds it, not even 16 of one kind: lower it first."));
@@ -347,6 +352,10 @@ static void print_places(struct cli *c, const struct size_screen *s)
     putchar('\n');
     table_print(&t, stdout, c->color);
     table_fini(&t);
+    if (s->ask.job.task == SIZE_INFER && s->ask.job.framework >= SIZE_VLLM)
+        printf(tr("The engine fills %.0f %% of the card whatever it needs; SEQS counts with "
+                  "that.\n"),
+               100 * s->ask.job.utilisation);
     if (str_eq(s->offers_said, "not_configured"))
         printf("%s\n", tr("Prices here: suanli login first; nothing above needed a server."));
     else if (str_eq(s->offers_said, "none") || (str_eq(s->offers_said, "live") && !live))

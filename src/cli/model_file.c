@@ -181,7 +181,9 @@ static enum err gguf_load(const char *path, struct size_model *m, struct refusal
     }
 }
 
-static enum err tensors_add(const char *path, struct model_tensors *t, struct refusal *why)
+/* headers: bytes of the headers read so far; all files of a folder share one limit. */
+static enum err tensors_add(const char *path, size_t *headers, struct model_tensors *t,
+                            struct refusal *why)
 {
     AUTO_CLOSE int fd = -1;
     AUTO_FREE uint8_t *text = NULL;
@@ -192,6 +194,9 @@ static enum err tensors_add(const char *path, struct model_tensors *t, struct re
     TRY(file_open(path, &fd, &size, why));
     TRY(bytes_read(fd, path, 0, first, sizeof(first), &n, why));
     TRY(named(path, model_safetensors_header(first, (int64_t)n < 8 ? 0 : size, &len, why), why));
+    *headers += len;
+    if (*headers > MODEL_HEADER_MAX)
+        return broken(path, N_("its header says it is larger than any header"), why);
     text = mem_alloc(len + 1);
     TRY(bytes_read(fd, path, 8, text, len, &n, why));
     return named(path, model_safetensors_add(text, n, size - 8 - (int64_t)len, t, why), why);
@@ -250,16 +255,45 @@ static enum err folder_list(const char *path, struct folder *f, struct refusal *
     return ERR_OK;
 }
 
+/* "x-00002-of-00003.safetensors": how many parts there are; 0 for other names. */
+static int64_t parts_of(const char *name)
+{
+    static const char like[] = "-00001-of-00003.safetensors";
+    size_t n = strlen(name), k = sizeof(like) - 1;
+    int64_t count;
+    char digits[6];
+
+    if (n < k || !str_printf(digits, sizeof(digits), "%.5s", name + n - k + 10) ||
+        memcmp(name + n - k + 6, "-of-", 4) != 0 ||
+        str_parse_i64(digits, 1, 99999, &count) != ERR_OK)
+        return 0;
+    return count;
+}
+
+/* Without an index nothing but the names tells that a download stopped half way. */
+static bool parts_whole(const struct folder *f)
+{
+    int64_t want = 0, have = 0;
+
+    for (size_t i = 0; i < f->safetensors_count; i++) {
+        int64_t n = parts_of(f->safetensors[i]);
+        want = MAX(want, n);
+        have += n > 0;
+    }
+    return have >= want;
+}
+
 /* The bytes of all files when they are here, else what the index says. */
 static enum err folder_weights(const char *path, const struct folder *f, struct size_model *m,
                                struct refusal *why)
 {
     AUTO_FREE struct model_tensors *t = mem_alloc(sizeof(*t));
     int64_t total = 0;
+    size_t headers = 0;
 
     for (size_t i = 0; i < f->safetensors_count; i++) {
         AUTO_FREE char *file = path_join(path, f->safetensors[i]);
-        TRY(tensors_add(file, t, why));
+        TRY(tensors_add(file, &headers, t, why));
     }
     if (f->index) {
         AUTO_FREE char *file = path_join(path, f->index);
@@ -268,6 +302,8 @@ static enum err folder_weights(const char *path, const struct folder *f, struct 
         TRY(text_read(file, MODEL_INDEX_MAX, &text, &n, why));
         TRY(named(file, model_index(text, n, &total, why), why));
     }
+    if (total == 0 && !parts_whole(f))
+        return broken(path, N_("parts of it are missing: is the download whole?"), why);
     if (t->count > 0 && t->bytes >= total)
         return named(path, model_take_tensors(t, m, why), why);
     if (m->layers == 0)
@@ -326,10 +362,13 @@ enum err model_file_load(const char *path, const char *like, struct size_model *
         AUTO_FREE struct folder *f = mem_alloc(sizeof(*f));
         AUTO_FREE char *folder =
             base == path ? mem_strdup(".") : strndup(path, (size_t)(base - path));
-        folder_entry(f, base);
+        if (!parts_of(base))
+            folder_entry(f, base); /* else all parts and their index are meant */
+        e = parts_of(base) ? folder_list(folder, f, why) : ERR_OK;
         AUTO_FREE char *beside = path_join(folder, "config.json");
         *ret_source = "safetensors";
-        e = access(beside, F_OK) == 0 ? config_load_model(beside, like, &m, why) : ERR_OK;
+        if (e == ERR_OK && access(beside, F_OK) == 0)
+            e = config_load_model(beside, like, &m, why);
         e = e == ERR_OK ? folder_weights(folder, f, &m, why) : e;
         folder_fini(f);
     } else {

@@ -61,7 +61,8 @@ enum err model_safetensors_add(const void *json, size_t len, int64_t data, struc
 /* metadata.total_size of an index; 0 when it does not say. */
 enum err model_index(const void *bytes, size_t len, int64_t *ret_total, struct refusal *why);
 /* What the tensors say goes into m: exact bytes and types, and parameters unless they are packed.
- * Without a config (m->layers 0) the shape as well, as far as tensors can tell. */
+ * Without a config (m->layers 0) the shape as well, as far as tensors can tell; with one, tensors
+ * that are far from all of it are refused. */
 enum err model_take_tensors(const struct model_tensors *t, struct size_model *m,
                             struct refusal *why);
 

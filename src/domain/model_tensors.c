@@ -284,20 +284,33 @@ static enum err shape_take(const struct model_tensors *t, struct size_model *m, 
     return size_model_check(m, why);
 }
 
+/* A download that stopped half way must not be sized as a small model. Packed weights are counted
+ * in bytes: two bits each at least. */
+static bool is_partial(const struct model_tensors *t, const struct size_model *m, int64_t params,
+                       bool packed)
+{
+    struct size_params p;
+
+    size_params(m, &p);
+    return packed ? (double)t->bytes < p.total / 8 : (double)params < 0.75 * p.total;
+}
+
 enum err model_take_tensors(const struct model_tensors *t, struct size_model *m,
                             struct refusal *why)
 {
+    bool shaped = m->layers > 0, packed = false;
     int64_t params = 0;
-    bool packed = false;
     size_t main = 0;
 
-    if (m->layers == 0)
+    if (!shaped)
         TRY(shape_take(t, m, why));
     for (size_t i = 0; i < t->type_count; i++) {
         params += t->type[i].params; /* each at most its bytes, whose sum fits */
         packed |= t->type[i].type == SIZE_I32 || t->type[i].type == SIZE_I8;
         main = t->type[i].bytes > t->type[main].bytes ? i : main;
     }
+    if (shaped && is_partial(t, m, params, packed))
+        return broken(why, N_("it holds far less than its config.json describes: is it whole?"));
     m->weight_bytes = t->bytes;
     if (packed)
         return ERR_OK;

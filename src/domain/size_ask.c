@@ -544,6 +544,10 @@ static enum err job_take(const json_t *args, struct size_ask *a, struct said *sa
     TRY(wholes_take(args, wholes, ARRAY_LEN(wholes), why));
     TRY(texts_take(args, a, why));
     TRY(count_take(args, "tokens", &a->tokens, why));
+    if (task != SIZE_INFER && framework >= SIZE_LLAMACPP)
+        return no(why, "framework",
+                  N_("it only serves; to train: transformers, axolotl, unsloth, deepspeed, "
+                     "megatron ..."));
     j->task = (enum size_task)task;
     j->framework = (enum size_framework)framework;
     j->optimizer = (enum size_optimizer)optimizer;

@@ -353,7 +353,8 @@ static void test_safetensors_broken(void **state UNUSED)
         {"{\"a\":{\"dtype\":\"BF16\",\"shape\":[4]}}", "a tensor has no place in the file"},
         {"{\"a\":{\"dtype\":\"BF16\",\"shape\":[1,1,1,1,1,1,1,1,4],\"data_offsets\":[0,8]}}",
          "a tensor has too many dimensions"},
-        {"{\"a\":1}", "it is not JSON"},
+        {"{\"a\":1}", "a value of another kind was expected"},
+        {"{\"a\":x}", "it is not JSON"},
         {"{\"a\":", "it ends in the middle"},
     };
     const uint8_t huge[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, more[8] = {100};
@@ -371,6 +372,29 @@ static void test_safetensors_broken(void **state UNUSED)
     assert_int_equal(model_safetensors_header(more, 108, &len, &why), ERR_OK);
     assert_int_equal(len, 100);
     assert_int_equal(model_safetensors_header(more, 4, &len, &why), ERR_MODEL_FILE);
+}
+
+/* A download that stopped half way: the configuration says how much there should be. */
+static void test_safetensors_partial(void **state UNUSED)
+{
+    struct refusal why;
+    static const struct {
+        enum size_format type;
+        int64_t params, bytes;
+        enum err want;
+    } rows[] = {{SIZE_BF16, 8030261248, 16060522496, ERR_OK},
+                {SIZE_BF16, 6100000000, 12200000000, ERR_OK},
+                {SIZE_BF16, 4000000000, 8000000000, ERR_MODEL_FILE},
+                {SIZE_I32, 1004000000, 4016000000, ERR_OK},
+                {SIZE_I32, 200000000, 800000000, ERR_MODEL_FILE}};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct size_model m = {0};
+        struct model_tensors t = {.type_count = 1, .count = 1, .bytes = rows[i].bytes};
+        t.type[0] = (struct size_type_sum){rows[i].type, rows[i].params, rows[i].bytes};
+        assert_int_equal(model_named("Llama-3.1-8B", &m, &why), ERR_OK);
+        assert_int_equal(model_take_tensors(&t, &m, &why), rows[i].want);
+    }
 }
 
 static void test_index(void **state UNUSED)
@@ -572,6 +596,7 @@ int main(void)
         cmocka_unit_test(test_config_parts),  cmocka_unit_test(test_config_tower),
         cmocka_unit_test(test_config_broken), cmocka_unit_test(test_config_deep),
         cmocka_unit_test(test_safetensors),   cmocka_unit_test(test_safetensors_broken),
+        cmocka_unit_test(test_safetensors_partial),
         cmocka_unit_test(test_index),         cmocka_unit_test(test_gguf),
         cmocka_unit_test(test_gguf_hostile),  cmocka_unit_test(test_cards),
         cmocka_unit_test(test_card_rows),

@@ -95,8 +95,8 @@ def the_same_question_by_name_config_safetensors_and_numbers_agrees():
         other = doc(*words, "--task", "full")
         check(other["total"] == named["total"] and other["model"]["params"] == named["model"]["params"], other["model"])
     tensors, at = {}, 0
-    for name, shape in (("model.embed_tokens.weight", [151936, 896]),):
-        size = 2 * shape[0] * shape[1]
+    for name, shape in (("model.embed_tokens.weight", [151936, 896]), ("model.layers.0.rest", [357898112])):
+        size = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
         tensors[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
         at += size
     head = json.dumps(tensors).encode()
@@ -211,6 +211,73 @@ def what_is_hostile_or_broken_is_refused_by_name_at_once_in_flat_memory():
         for lang in ("en", "zh"):
             p = run(path, "--lang", lang)
             check(p.returncode in (2, 3) and p.err.count("\n") >= 2, (path, p.err))
+
+
+def shard(path, shape):
+    size = 2
+    for n in shape:
+        size *= n
+    head = json.dumps({"model.layers.0.w": {"dtype": "BF16", "shape": shape, "data_offsets": [0, size]}}).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(head)) + head)
+        f.truncate(8 + len(head) + size)
+
+
+@test
+def a_download_that_is_not_whole_is_never_sized_as_a_small_model():
+    config = {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+              "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": True}
+    for name, files in (("one-part", ["model-00001-of-00002.safetensors"]), ("too-small", ["model.safetensors"])):
+        os.makedirs(AT(name))
+        with open(AT(name, "config.json"), "w") as f:
+            json.dump(config, f)
+        for file in files:
+            shard(AT(name, file), [1000000, 300])
+        for word in (AT(name), AT(name, files[0])):
+            p = run(word, "--json")
+            check(p.returncode == 2 and "whole" in p.err + p.out, p)
+    part = AT("one-part", "model-00001-of-00002.safetensors")
+    shard(part, [1000000, 600])
+    shard(AT("one-part", "model-00002-of-00002.safetensors"), [635814400])
+    for word in (AT("one-part"), part):
+        m = doc(word)["model"]
+        check(m["stored_bytes"] == 2 * 1235814400, m)
+
+
+@test
+def many_files_with_large_headers_are_refused_at_once():
+    os.makedirs(AT("many-heads"))
+    text = b'{"__metadata__":{"a":"' + b"x" * (16 << 20) + b'"}}'
+    with open(AT("many-heads/m00.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+    for i in range(1, 40):
+        os.link(AT("many-heads/m00.safetensors"), AT(f"many-heads/m{i:02}.safetensors"))
+    p = run(AT("many-heads"), "--json", memory=1 << 28)
+    check(p.returncode == 2 and "model_file" in p.err + p.out, p)
+    check(p.took < (20 if SANITIZED else 3), p.took)
+
+
+@test
+def wrong_kinds_of_json_are_not_called_no_json():
+    with open(AT("kinds.json"), "w") as f:
+        json.dump({"model_type": 7, "architectures": 5}, f)
+    p = run(AT("kinds.json"))
+    check(p.returncode == 2 and "another kind" in p.err and "not JSON" not in p.err, p)
+
+
+@test
+def a_program_that_only_serves_is_refused_for_training():
+    for program in ("vllm", "llama.cpp", "sglang", "tensorrt-llm"):
+        p = run("Qwen2.5-7B", "--task", "lora", "--framework", program)
+        check(p.returncode == 2 and "only serves" in p.err, p)
+
+
+@test
+def old_cards_are_marked_and_an_engine_says_what_it_takes():
+    p = run("Qwen2.5-7B", "--task", "infer", "--framework", "vllm")
+    check("V100 SXM2 32GB~" in p.out and "must run in fp16" in p.out and "fills 90 %" in p.out, p.out)
+    check("A10~" not in p.out, p.out)
+    check("fills" not in run("Qwen2.5-7B", "--task", "infer").out)
 
 
 @test
