@@ -193,7 +193,8 @@ APP_TESTS = [("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("t
              ("tests/unit/test_money_ops", []), ("tests/unit/test_wallet", []), ("tests/unit/test_funds", []),
              ("tests/prop/prop_funds", ["--cases", "600", "--seed", "1"]), ("tests/prop/prop_close", ["--cases", "3000", "--seed", "1"]),
              ("tests/unit/test_budget", []), ("tests/unit/test_supply", []), ("tests/unit/test_clearing", []),
-             ("tests/unit/test_review", []), ("tests/prop/prop_payments", ["--cases", "3000", "--seed", "1"])]
+             ("tests/unit/test_review", []), ("tests/prop/prop_supply", ["--cases", "2000", "--seed", "1"]),
+             ("tests/prop/prop_payments", ["--cases", "3000", "--seed", "1"])]
 # what is most likely to find a mistake in a file, tried first
 FIRST = {A + "funds_budget.c": "test_budget", A + "supply.c": "test_supply", A + "usage_cost.c": "test_review",
          A + "clearing.c": "prop_payments", A + "fx.c": "prop_payments", A + "channel.c": "prop_payments",
