@@ -78,6 +78,8 @@ void text_money(const json_t *money, char *buf, size_t size);
 bool money_is_zero(const json_t *money);
 /* Local time with offset: "18:05+08:00" today, else "2026-12-15 18:05+08:00"; "-" for "". */
 void text_time(const char *rfc3339, char *buf, size_t size);
+/* From here on times are shown in the zone that a bill or statement names, unless UTC was asked for. */
+void text_zone(const struct cli *c, const char *zone);
 void text_time_exact(const char *rfc3339, char *buf, size_t size); /* date and seconds, always */
 void text_duration(int64_t s, char *buf, size_t size); /* the two largest units: "3h 12m" */
 void text_bytes(int64_t bytes, char *buf, size_t size);

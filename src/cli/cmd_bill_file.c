@@ -134,8 +134,8 @@ static void print_counts(struct cli *c, const struct bill_check *check)
         return;
     }
     printf(tr("OK: %s of %s, %s for %ld windows.\n"), s->month, s->project, rated, n->windows);
-    printf(tr("  %ld lines: %ld slices signed by their nodes, %ld own rows of the journal, %ld of "
-              "others, %ld daily heads\n"),
+    printf(tr("  lines %ld: slices signed by their nodes %ld, own rows of the journal %ld,\n"
+              "  rows of others %ld, daily heads %ld\n"),
            n->lines, n->slices - n->unsigned_slices, n->transfers, n->others, n->days);
     if (n->unsigned_slices)
         printf(
@@ -148,7 +148,7 @@ static void print_counts(struct cli *c, const struct bill_check *check)
     }
     if (n->head[0])
         printf(tr("  last published head: %s\n"), n->head);
-    printf(tr("  sealed with key %s (compare both with suanli ledger heads --json)\n"), s->key);
+    printf(tr("  sealed with key %s\n  (compare both with suanli ledger heads --json)\n"), s->key);
 }
 
 int cmd_bill_verify(struct cli *c, struct call *call)
@@ -190,10 +190,11 @@ int cmd_bill_explain(struct cli *c, struct call *call)
         return a.exit;
     if (c->json || c->quiet)
         return view_print(c, call->verb, &a);
+    text_zone(c, field_str(a.json, "zone"));
     printf(tr("Line %ld of %s: %s of %s\n"), field_i64(a.json, "n"), field_str(a.json, "month"),
            field_str(a.json, "sku"), field_str(a.json, "subject"));
     text_time_exact(field_str(a.json, "price_from"), text, sizeof(text));
-    printf(tr("Price: %s (version %s, valid from %s)\n"), field_str(a.json, "price"),
+    printf(tr("Price: %s\n       (version %s, valid from %s)\n"), field_str(a.json, "price"),
            field_str(a.json, "price_version"), text);
     table_init(&t, head, "<<>>>");
     json_array_foreach(json_object_get(a.json, "spans"), i, o)

@@ -1,7 +1,4 @@
 /* cmd_money.c: the wallet and the bill. Amounts are shown as the server wrote them. */
-#include <stdlib.h>
-#include <time.h>
-
 #include "cli/cli.h"
 #include "cli/table.h"
 
@@ -56,49 +53,58 @@ int cmd_wallet(struct cli *c, struct call *call)
     return 0;
 }
 
-/* A bill is read in the zone it was made in, which it names. */
-static void use_zone(const char *zone)
-{
-    static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/";
-
-    if (*zone && *zone != '/' && zone[strspn(zone, ok)] == '\0') {
-        setenv("TZ", zone, 1);
-        tzset();
-    }
-}
-
 /* What is not the usage of the month itself says so: "work (correction of 2026-03)". */
-static void bill_subject(struct table *t, const json_t *o)
+static void bill_subject(const json_t *o, struct strbuf *out)
 {
     const char *name = field_str(o, "subject_name"), *kind = field_str(o, "kind");
-    AUTO_STRBUF struct strbuf b;
 
-    strbuf_init(&b, 4096);
-    strbuf_add(&b, *name ? name : field_str(o, "subject"));
+    text_clean(*name ? name : field_str(o, "subject"), out);
     if (str_eq(kind, "correction"))
-        strbuf_addf(&b, tr(" (correction of %s)"), field_str(o, "charge_month"));
+        strbuf_addf(out, tr(" (correction of %s)"), field_str(o, "charge_month"));
     if (str_eq(kind, "credit"))
-        strbuf_add(&b, tr(" (credit)"));
+        strbuf_add(out, tr(" (credit)"));
     if (field_bool(o, "simulated"))
-        strbuf_addf(&b, " (%s)", tr("simulated"));
-    table_add(t, strbuf_str(&b));
+        strbuf_addf(out, " (%s)", tr("simulated"));
 }
 
-static void bill_row(struct table *t, const json_t *o)
+/* A line of the bill is three of the screen: what and how much; when and at which price; the sum.
+ * "bill explain" asks for it by its number. */
+static void bill_line(const json_t *o)
 {
-    char text[64];
+    AUTO_STRBUF struct strbuf subject = {0}, line = {0};
+    char from[64], to[64], amount[64];
 
-    bill_subject(t, o);
-    table_add(t, field_str(o, "sku"));
-    text_time_exact(field_str(o, "from"), text, sizeof(text));
-    table_add(t, text);
-    text_time_exact(field_str(o, "to"), text, sizeof(text));
-    table_add(t, text);
-    table_addf(t, "%s %s", field_str(o, "quantity"), field_str(o, "unit"));
-    table_add(t, field_str(o, "price_version"));
-    text_money(json_object_get(o, "amount"), text, sizeof(text));
-    table_add(t, text);
-    table_add(t, field_str(o, "formula"));
+    strbuf_init(&subject, 4096);
+    strbuf_init(&line, 8192);
+    bill_subject(o, &subject);
+    text_time_exact(field_str(o, "from"), from, sizeof(from));
+    text_time_exact(field_str(o, "to"), to, sizeof(to));
+    text_money(json_object_get(o, "amount"), amount, sizeof(amount));
+    strbuf_addf(&line, "%3" PRId64 "  ", field_i64(o, "n"));
+    table_pad(&line, strbuf_str(&subject), 32, false);
+    strbuf_add(&line, "  ");
+    table_pad(&line, field_str(o, "sku"), 24, false);
+    strbuf_add(&line, " ");
+    table_pad(&line, amount, 14, true);
+    printf("%s\n     %s - %s  %s\n     %s\n", strbuf_str(&line), from, to,
+           field_str(o, "price_version"), field_str(o, "formula"));
+}
+
+static void print_lines(const json_t *lines)
+{
+    AUTO_STRBUF struct strbuf head = {0};
+    size_t i;
+    json_t *o;
+
+    if (json_array_size(lines) == 0)
+        return;
+    strbuf_init(&head, 512);
+    strbuf_add(&head, "  #  ");
+    table_pad(&head, tr("SUBJECT"), 34, false);
+    table_pad(&head, tr("FOR"), 25, false);
+    table_pad(&head, tr("AMOUNT"), 14, true);
+    puts(strbuf_str(&head));
+    json_array_foreach(lines, i, o) bill_line(o);
 }
 
 static void print_groups(struct cli *c, const json_t *bill)
@@ -152,13 +158,7 @@ static void bill_closed(const json_t *bill)
 
 int cmd_bill(struct cli *c, struct call *call)
 {
-    static const char *const head[] = {N_("SUBJECT"), N_("FOR"),      N_("FROM"),
-                                       N_("TO"),      N_("QUANTITY"), N_("PRICE"),
-                                       N_("AMOUNT"),  N_("FORMULA"),  NULL};
     AUTO_ANSWER struct answer a = {0};
-    struct table t;
-    size_t i;
-    json_t *o;
     char text[64];
 
     answer_init(&a);
@@ -166,19 +166,13 @@ int cmd_bill(struct cli *c, struct call *call)
         return a.exit;
     if (c->json || c->quiet)
         return view_print(c, call->verb, &a);
-    if (!c->utc)
-        use_zone(field_str(a.json, "zone"));
+    text_zone(c, field_str(a.json, "zone"));
     say(c, tr("Bill of %s, %s (zone %s)"), field_str(a.json, "project"), field_str(a.json, "month"),
         field_str(a.json, "zone"));
-    if (field_is(a.json, "by")) {
+    if (field_is(a.json, "by"))
         print_groups(c, a.json);
-    } else {
-        table_init(&t, head, "<<<<><><");
-        json_array_foreach(json_object_get(a.json, "lines"), i, o) bill_row(&t, o);
-        if (t.cells > t.columns)
-            table_print(&t, stdout, c->color);
-        table_fini(&t);
-    }
+    else
+        print_lines(json_object_get(a.json, "lines"));
     text_money(json_object_get(a.json, "total"), text, sizeof(text));
     printf(tr("Total %s\n"), text);
     bill_closed(a.json);

@@ -78,15 +78,35 @@ static void offer_row(struct table *t, const json_t *o)
     table_add(t, text);
     text_money(json_object_get(o, "disk_gib_day"), text, sizeof(text));
     table_add(t, text);
-    table_addf(t, "%s", field_str(o, "isolation"));
     table_addf(t, "%s", field_str(o, "node"));
+}
+
+/* Each kind once, below the table: what keeps a renter from his neighbours. */
+static void print_isolation(const json_t *items)
+{
+    AUTO_STRBUF struct strbuf kinds = {0};
+    size_t i;
+    json_t *o;
+
+    strbuf_init(&kinds, 4096);
+    json_array_foreach(items, i, o)
+    {
+        const char *kind = field_str(o, "isolation");
+
+        if (!*kind || strstr(strbuf_str(&kinds), kind))
+            continue;
+        strbuf_add(&kinds, kinds.len ? ", " : "");
+        text_clean(kind, &kinds);
+    }
+    if (kinds.len)
+        printf(tr("Isolation: %s.\n"), strbuf_str(&kinds));
 }
 
 int cmd_offers(struct cli *c, struct call *call)
 {
     static const char *const head[] = {
-        N_("CARD"),   N_("VRAM"),         N_("FREE"),      N_("MOST"), N_("PRICE"), N_("CORES"),
-        N_("MEMORY"), N_("DISK GiB/day"), N_("ISOLATION"), N_("NODE"), NULL};
+        N_("CARD"),  N_("VRAM"),   N_("FREE"),         N_("MOST"), N_("PRICE"),
+        N_("CORES"), N_("MEMORY"), N_("DISK GiB/day"), N_("NODE"), NULL};
     AUTO_ANSWER struct answer a = {0};
     struct table t;
     size_t i;
@@ -105,10 +125,11 @@ int cmd_offers(struct cli *c, struct call *call)
         return view_print(c, call->verb, &a);
     if (json_array_size(items) == 0)
         return 0;
-    table_init(&t, head, "<>>>>>>><<");
+    table_init(&t, head, "<>>>>>>><");
     json_array_foreach(items, i, o) offer_row(&t, o);
     table_print(&t, stdout, c->color);
     table_fini(&t);
+    print_isolation(items);
     return 0;
 }
 

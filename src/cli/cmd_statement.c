@@ -89,6 +89,7 @@ int cmd_statement(struct cli *c, struct call *call)
         print_csv(a.json);
         return 0;
     }
+    text_zone(c, field_str(a.json, "zone"));
     say(c, tr("Statement of %s, %s (zone %s)"), field_str(a.json, "project"),
         field_str(a.json, "month"), field_str(a.json, "zone"));
     print_moves(c, a.json);

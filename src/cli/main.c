@@ -195,14 +195,12 @@ static int unknown_verb(struct cli *c, int argc, char **argv)
 
     strbuf_init(&two, 256);
     strbuf_add(&two, argv[0]);
-    for (size_t i = 0; i < verb_count; i++) { /* "disk" alone: its verbs */
-        size_t n = strlen(argv[0]);
-        if (strncmp(verbs[i].cli, argv[0], n) == 0 && verbs[i].cli[n] == ' ' && argc == 1)
-            return fail_usage(c, tr("%s needs another word; see: suanli help %s"), argv[0],
-                              argv[0]);
-    }
     if (argc > 1)
         strbuf_addf(&two, " %s", argv[1]);
+    for (size_t i = 0; i < verb_count && argc <= 2; i++) /* "disk", "admin node" alone: their verbs */
+        if (str_starts(verbs[i].cli, strbuf_str(&two)) && verbs[i].cli[two.len] == ' ')
+            return fail_usage(c, tr("%s needs another word; see: suanli help %s"), strbuf_str(&two),
+                              argv[0]);
     near = argc > 1 ? verb_near(strbuf_str(&two)) : NULL;
     near = near ? near : verb_near(argv[0]);
     if (str_eq(argv[0], "rm") || str_eq(argv[0], "down") || str_eq(argv[0], "destroy") ||

@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <time.h>
 
 #include "base/units.h"
@@ -273,6 +274,16 @@ static void time_text(const char *rfc3339, bool exact, char *buf, size_t size)
         strftime(out, sizeof(out), "%Y-%m-%d %H:%M", &tm);
     strftime(zone, sizeof(zone), "%z", &tm); /* +0800 */
     snprintf(buf, size, "%s%.3s:%s", out, zone, strlen(zone) == 5 ? zone + 3 : "00");
+}
+
+void text_zone(const struct cli *c, const char *zone)
+{
+    static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/";
+
+    if (!c->utc && *zone && *zone != '/' && zone[strspn(zone, ok)] == '\0') {
+        setenv("TZ", zone, 1);
+        tzset();
+    }
 }
 
 void text_time(const char *rfc3339, char *buf, size_t size)

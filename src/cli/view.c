@@ -25,6 +25,15 @@ static const struct {
     {"clearing_sum", "channel credited shown waits suspense suspense_items suspense_age_s"},
     {"clearing_waiting", "order channel payment refunds age_s"},
     {"wallet_day", "day credited shown"},
+    {"topup_order", "id channel test amount state created_at"},
+    {"voucher", "id amount left scope state expires"},
+    {"voucher_batch", "id amount scope count redeemed revoked expires"},
+    {"channel", "name kind test off pay"},
+    {"refund_part", "to order amount"},
+    {"plan_month", "plan project sku earned deferred"},
+    {"invoice", "number kind month payable left issued_at"},
+    {"close_row", "project month state number payable why"},
+    {"tax_rule", "country sku class rate inclusive valid_from"},
     {"fx_rate", "from to rate spread at"},
     {"supplier", "name user share nodes dispute threshold balances"},
     {"supplier_balance", "held payable paid"},
@@ -81,6 +90,23 @@ static void cards_text(const json_t *gpus, struct strbuf *out)
     strbuf_addf(out, tr(", %zu free"), idle);
 }
 
+/* "71234/10000" → "7.1234": exact, since only a power of ten is taken; else false. */
+static bool decimal_text(const char *fraction, struct strbuf *out)
+{
+    size_t digits = strspn(fraction, "0123456789"), places;
+    const char *ten = fraction + digits;
+
+    places = digits && str_starts(ten, "/1") ? strspn(ten + 2, "0") : 0;
+    if (!places || ten[2 + places])
+        return false;
+    for (size_t place = MAX(digits, places + 1); place > 0; place--) {
+        strbuf_add_n(out, place > digits ? "0" : ten - place, 1);
+        if (place == places + 1)
+            strbuf_add(out, ".");
+    }
+    return true;
+}
+
 static void value_text(const char *schema, const char *name, const json_t *v, struct strbuf *out)
 {
     const char *type = schema_field_type(schema, name);
@@ -106,6 +132,9 @@ static void value_text(const char *schema, const char *name, const json_t *v, st
     } else if (json_is_string(v) && type && str_eq(type, "TIME")) {
         text_time(json_string_value(v), buf, sizeof(buf));
         strbuf_add(out, buf);
+    } else if (json_is_string(v) && (str_eq(name, "rate") || str_eq(name, "spread")) &&
+               decimal_text(json_string_value(v), out)) {
+        return;
     } else if (json_is_string(v)) {
         text_clean(json_string_value(v), out);
     } else if (str_eq(schema, "node") && str_eq(name, "gpus")) {
@@ -144,6 +173,8 @@ static void column_title(const char *field, char *buf, size_t size)
             p += 3;
             continue;
         }
+        if (str_eq(p, "_s")) /* a duration says its unit itself */
+            break;
         buf[n++] = (char)(*p == '_' ? ' ' : *p >= 'a' && *p <= 'z' ? *p - 32 : *p);
     }
     buf[n] = '\0';
@@ -196,30 +227,54 @@ static void view_list(struct cli *c, const char *schema, const json_t *items)
     table_fini(&t);
 }
 
+/* "AMOUNT    1.00". Several words of one field stand below each other, to be copied one by one. */
+static void object_line(const char *schema, const char *field, const json_t *v)
+{
+    size_t rows = json_is_array(v) ? MAX(json_array_size(v), (size_t)1) : 1;
+    char name[48];
+
+    column_title(field, name, sizeof(name));
+    for (size_t i = 0; i < rows; i++) {
+        AUTO_STRBUF struct strbuf line = {0}, value = {0};
+
+        strbuf_init(&line, 4096);
+        strbuf_init(&value, 4096);
+        table_pad(&line, i ? "" : tr(name), 18, false);
+        value_text(schema, field, rows > 1 ? json_array_get(v, i) : v, &value);
+        printf("%s  %s\n", strbuf_str(&line), strbuf_str(&value));
+    }
+}
+
+static bool is_schema(const char *type)
+{
+    for (size_t i = 0; i < field_count; i++)
+        if (str_eq(fields[i].schema, type))
+            return true;
+    return false;
+}
+
 static void view_object(struct cli *c, const char *schema, const json_t *o)
 {
     char nested[40];
+    bool lines = false;
 
     for (size_t i = 0; i < field_count; i++) {
         const json_t *v = json_object_get(o, fields[i].name);
         if (!str_eq(fields[i].schema, schema) || !v || json_is_null(v))
             continue;
-        bool list = schema_list_of(fields[i].type, nested, sizeof(nested));
-        if (list && columns_of(nested)) {
-            if (json_array_size(v)) {
+        if (!schema_list_of(fields[i].type, nested, sizeof(nested)) || !columns_of(nested)) {
+            if (json_is_object(v) && is_schema(fields[i].type))
+                view_object(c, fields[i].type, v);
+            else
+                object_line(schema, fields[i].name, v);
+        } else if (json_array_size(v)) {
+            if (lines)
                 puts("");
-                view_list(c, nested, v);
-            }
+            view_list(c, nested, v);
+        } else {
             continue;
         }
-        AUTO_STRBUF struct strbuf line = {0}, value = {0};
-        char name[48];
-        column_title(fields[i].name, name, sizeof(name));
-        strbuf_init(&line, 4096);
-        strbuf_init(&value, 4096);
-        table_pad(&line, tr(name), 18, false);
-        value_text(schema, fields[i].name, v, &value);
-        printf("%s  %s\n", strbuf_str(&line), strbuf_str(&value));
+        lines = true;
     }
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every command that README and guides print, in both languages, typed against a fake server. Prints TAP."""
-import glob, json, os, re, shlex, shutil, subprocess, sys, tempfile, time
+import glob, json, os, re, shlex, shutil, subprocess, sys, tempfile, time, unicodedata
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import fake as fakes
@@ -185,6 +185,79 @@ def readme_leads_to_every_page():
         lacking = [p for p in pages(language)[1:] if os.path.relpath(p, fakes.ROOT) not in text]
         lacking += [p for p in glob.glob(f"{fakes.ROOT}/docs/*.md") if f"docs/{os.path.basename(p)}" not in text]
         check(not lacking, lacking)
+
+
+def view_lists():
+    return dict(re.findall(r'\{"(\w+)", "([^"]*)"\}', text_of(fakes.ROOT + "/src/cli/view.c")))
+
+
+def own_screens():
+    return set(re.findall(r'\{"([a-z -]+)", cmd_', text_of(fakes.ROOT + "/src/cli/main.c"))) - {"wallet topup", "wallet pay"}
+
+
+@test
+def no_list_of_a_screen_is_ids_alone():
+    lacking = []
+    for op in fakes.OPS:
+        for name, kind in fakes.FIELDS.get(op["schema"], []):
+            inner = kind[8:-1] if kind.startswith("LIST_OF") else ""
+            if op["cli"] and op["cli"] not in own_screens() and name == "items" and inner in fakes.FIELDS:
+                lacking += [] if inner in view_lists() else [(op["cli"], inner)]
+    check(not lacking, lacking)
+
+
+@test
+def every_title_of_a_column_is_there_in_chinese():
+    known = set()
+    for path in glob.glob(fakes.ROOT + "/po/zh_CN/*.po"):
+        known |= set(re.findall(r'^msgid "(.*)"$', text_of(path), re.M))
+    lists, named, seen = view_lists(), set(), set()
+
+    def walk(schema):
+        if schema in seen:
+            return
+        seen.add(schema)
+        for name, kind in fakes.FIELDS.get(schema, []):
+            if kind.startswith("LIST_OF") and kind[8:-1] in lists or name in ("items", "next_cursor"):
+                continue
+            named.add(name)
+            walk(kind)
+
+    for op in fakes.OPS:
+        if op["cli"] and op["cli"] not in own_screens():
+            walk(op["schema"])
+    for columns in lists.values():
+        named.update(columns.split())
+    titles = {re.sub(r"_s$", "", n.replace("_mib", "")).replace("_", " ").upper() for n in named}
+    check(titles <= known and len(titles) > 100, sorted(titles - known))
+
+
+@test
+def the_bill_fits_eighty_columns_and_numbers_its_lines():
+    F.reset()
+    line = dict(fakes.shape("bill_line"), n=1, **{"from": "2026-03-01T02:00:00Z", "to": "2026-03-31T02:00:00Z"},
+                price_version="prc_mx6451b8e3fmz4", formula="floor((2592000 card-second x 1980000) / 3600) = 1425600000 u")
+    F.over["bill_get"] = {"lines": [line, dict(line, n=2)], "by": None}
+    for language in ("en", "zh"):
+        rc, out, err = run(["bill", "2026-03", "--lang", language], home_new())
+        check(rc == 0 and "\n  1  " in out and "\n  2  " in out and "prc_mx6451b8e3fmz4" in out, out + err)
+        wide = [l for l in out.splitlines() if sum(2 if unicodedata.east_asian_width(x) in "WF" else 1 for x in l) > 80]
+        check(not wide, wide)
+
+
+@test
+def an_order_in_another_currency_reads_as_words():
+    F.reset()
+    F.over["order_create"] = {"exchange": {"rate": "71234/10000", "fee": fakes.money("0.75", "USD"),
+                                           "converted": fakes.money("249.25", "USD"), "credited": fakes.money("1775.50745")}}
+    rc, out, err = run(["wallet", "topup", "250", "--currency", "USD"], home_new())
+    check(rc == 0 and "7.1234\n" in out and "$0.75\n" in out and "1775.50745\n" in out and "{" not in out, out + err)
+
+
+@test
+def a_group_of_verbs_alone_says_so():
+    rc, out, err = run(["admin", "seller"], home_new())
+    check(rc == 2 and "admin seller" in err and "suanli help admin" in err, err)
 
 
 def main():
