@@ -121,6 +121,10 @@ static void print_question(const struct size_screen *s)
         printf(tr("%" PRId64 " tokens x %" PRId64 " samples x %" PRId64 " accumulated"), j->seq,
                j->batch, MAX(j->accumulate, (int64_t)1));
     printf("%s%s\n", layout[0] ? ", " : "", layout);
+    if (a->model.context_max > 0 && j->seq > a->model.context_max)
+        printf(
+            tr("The model was made for %" PRId64 " tokens: longer needs its context stretched.\n"),
+            a->model.context_max);
 }
 
 static void print_memory(struct cli *c, const struct size_screen *s)

@@ -264,24 +264,43 @@ static bool better(const struct size_place *x, const struct size_place *y, int64
     return a < b;
 }
 
+/* Fewest cards, then the smallest usual card; of equals the one that is quickest. */
+static bool smaller(const struct size_place *x, const struct size_place *y, int64_t slow_x,
+                    int64_t slow_y)
+{
+    int64_t gib_x = x->card ? x->card->memory_gib : x->usable / GIB;
+    int64_t gib_y = y->card ? y->card->memory_gib : y->usable / GIB;
+
+    if (x->count == y->count && gib_x == gib_y)
+        return better(x, y, slow_x, slow_y);
+    return better(x, y, x->count * 10000 + gib_x, y->count * 10000 + gib_y);
+}
+
+/* How slow a place is; one whose speed is not known is the slowest. */
+static int64_t slowness(const struct size_place *p, bool serving)
+{
+    int64_t v = serving ? -p->tokens_s : p->seconds.expected;
+
+    return v ? v : INT64_MAX;
+}
+
 /* What to weigh two places by when money decides: the job, or an hour of serving. */
 static void picks_choose(struct size_choice *f, bool serving)
 {
     f->small = f->cheap = f->fast = SIZE_MAX;
     for (size_t i = 0; i < f->places.len; i++) {
         const struct size_place *p = &f->places.at[i];
-        int64_t slow = serving ? -p->tokens_s : p->seconds.expected;
+        int64_t slow = slowness(p, serving);
         if (f->small == SIZE_MAX ||
-            better(p, &f->places.at[f->small], p->count, f->places.at[f->small].count))
+            smaller(p, &f->places.at[f->small], slow, slowness(&f->places.at[f->small], serving)))
             f->small = i;
         if (p->cost_u >= 0 && (f->cheap == SIZE_MAX || better(p, &f->places.at[f->cheap], p->cost_u,
                                                               f->places.at[f->cheap].cost_u)))
             f->cheap = i;
-        if (slow == 0)
+        if (slow == INT64_MAX)
             continue;
-        if (f->fast == SIZE_MAX || better(p, &f->places.at[f->fast], slow,
-                                          serving ? -f->places.at[f->fast].tokens_s
-                                                  : f->places.at[f->fast].seconds.expected))
+        if (f->fast == SIZE_MAX ||
+            better(p, &f->places.at[f->fast], slow, slowness(&f->places.at[f->fast], serving)))
             f->fast = i;
     }
 }

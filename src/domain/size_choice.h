@@ -73,7 +73,7 @@ struct size_advice {
 struct size_choice {
     struct size_places places; /* all counts that hold it, by count, then memory of the card */
     size_t small, cheap,
-        fast; /* indexes into places; SIZE_MAX none. small: fewest, smallest cards */
+        fast; /* indexes into places; SIZE_MAX none. small: fewest, smallest, then quickest */
     struct size_way ways[SIZE_WAYS_MAX];
     size_t way_count;
     struct size_stage stage[SIZE_STAGES];

@@ -281,6 +281,15 @@ def old_cards_are_marked_and_an_engine_says_what_it_takes():
 
 
 @test
+def of_equal_cards_the_quickest_is_named_and_a_length_beyond_the_model_is_told():
+    p = run("Qwen2.5-7B", "--task", "qlora")
+    check("Take 1 x RTX 5080" in p.out and "runs on: A16" not in p.out, p.out)
+    check(doc("Qwen2.5-7B", "--task", "qlora")["smallest"]["card"] == "RTX 5080")
+    check("made for 32768 tokens" in run("Qwen2.5-7B", "--task", "infer", "--seq", 131072).out)
+    check("made for" not in p.out, p.out)
+
+
+@test
 def an_unknown_architecture_has_a_way_on():
     os.makedirs(AT("zebra"), exist_ok=True)
     with open(AT("zebra/config.json"), "w") as f:
