@@ -201,7 +201,7 @@ FIRST = {A + "funds_budget.c": "test_budget", A + "supply.c": "test_supply", A +
          A + "op_channel.c": "prop_payments", A + "op_topup.c": "prop_payments", A + "funds_plan.c": "test_plan",
          A + "fund_hold.c": "test_wallet", A + "fund_source.c": "test_wallet", A + "fund_grant.c": "test_wallet",
          A + "fund_buy.c": "test_wallet", A + "funds_post.c": "test_wallet", A + "funds_spot.c": "test_spot",
-         A + "close_write.c": "prop_close", D + "bill.c": "prop_bill"}
+         A + "close_write.c": "test_close", D + "bill.c": "prop_bill"}
 
 TESTS = [("tests/golden/test_golden", ["tests/golden/billing.tsv", "tests/golden/extra.tsv"])] + \
         [(f"tests/unit/test_{t}", []) for t in ("money", "ledger", "term", "bill", "calendar")] + \

@@ -166,7 +166,7 @@ static void test_tax_inside(void **state)
 static void test_tax_on_top(void **state)
 {
     (void)state;
-    AUTO_STORE struct store *s = books_new(2100000); /* not enough for all of the tax */
+    AUTO_STORE struct store *s = books_new(2100000);
 
     party(s, "", "DE", true, true);
     party(s, "prj_one", "DE", false, false);
@@ -179,6 +179,25 @@ static void test_tax_on_top(void **state)
     assert_int_equal(r.statement.tax_minor, 6); /* 6.08 */
     assert_int_equal(r.statement.payable_minor, 38);
     assert_int_equal(balance(s, "cash.prj_one"), cash - 60000 + r.statement.residue_u);
+    check_books(s, MARCH_END + COLLECT);
+}
+
+static void test_tax_owed(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(2100000);
+
+    party(s, "", "DE", true, true);
+    party(s, "prj_one", "DE", false, false);
+    rule(s, "DE", "", "standard", 19, false);
+    life(s, "lea_a", "ins_a", 595200);
+    kept_disk(s, 200000);
+    int64_t cash = balance(s, "cash.prj_one");
+    struct close_result r = close_at(s, MARCH_END + COLLECT);
+    int64_t tax = r.statement.tax_minor * 10000;
+    assert_true(cash > 0 && cash < tax); /* not enough for all of the tax */
+    assert_int_equal(balance(s, "cash.prj_one"), r.statement.residue_u);
+    assert_int_equal(-balance(s, "receivable.prj_one"), tax - cash);
     check_books(s, MARCH_END + COLLECT);
 }
 
@@ -331,6 +350,7 @@ int main(void)
         {"nothing of a closed statement can be changed", test_fixed, 0, 0, 0},
         {"tax inside the price: groups by class, out of the revenue", test_tax_inside, 0, 0, 0},
         {"tax on top of the price: out of the wallet", test_tax_on_top, 0, 0, 0},
+        {"tax on top of the price: owed when the wallet is empty", test_tax_owed, 0, 0, 0},
         {"who pays which tax, and why", test_decision, 0, 0, 0},
         {"late usage is a correction in the month that runs", test_late, 0, 0, 0},
         {"another billing zone begins with the next month, and periods tile", test_zone, 0, 0, 0},
