@@ -6,19 +6,31 @@
 #include "cli/cli.h"
 #include "cli/table.h"
 
+static bool write_to(FILE *f, const char *data, size_t len)
+{
+    return fwrite(data, 1, len, f) == len && fflush(f) == 0;
+}
+
+static bool write_new(const char *path, const char *data, size_t len)
+{
+    FILE *f = fopen(path, "wbe");
+    bool ok;
+
+    if (!f)
+        return false;
+    ok = write_to(f, data, len);
+    return fclose(f) == 0 && ok;
+}
+
 static int write_file(struct cli *c, const char *path, const char *data, size_t len)
 {
     struct refusal why;
-    bool to_stdout = str_eq(path, "-");
-    FILE *f = to_stdout ? stdout : fopen(path, "wb");
-    bool ok = f && fwrite(data, 1, len, f) == len && fflush(f) == 0;
 
-    if (f && !to_stdout)
-        ok = fclose(f) == 0 && ok;
-    if (ok && !to_stdout)
-        say(c, tr("Written: %s"), path);
-    if (ok)
+    if (str_eq(path, "-") ? write_to(stdout, data, len) : write_new(path, data, len)) {
+        if (!str_eq(path, "-"))
+            say(c, tr("Written: %s"), path);
         return 0;
+    }
     (void)refusef(&why, ERR_SYSTEM, "call", "%s", path);
     refusal_set(&why, "why", strerror(errno));
     return fail(c, &why);

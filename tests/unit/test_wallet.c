@@ -340,7 +340,7 @@ static void test_old_hold(void **state)
 
     for (size_t i = 0; i < migration_count && !move; i++)
         move = strstr(migrations[i].sql, "INSERT INTO hold_part");
-    assert_non_null(move);
+    CHECK(move);
     assert_true(str_printf(statement, sizeof(statement), "%.*s",
                            (int)(strchr(move, ';') - move + 1), move));
     begin(s, T0, &l);
