@@ -258,7 +258,7 @@ enum err proof_posted(struct store *s, const char *window, int64_t seq, int64_t 
             s,
             "SELECT coalesce(sum(CASE WHEN cr LIKE 'revenue.%' THEN amount WHEN dr LIKE "
             "'revenue.%' THEN -amount ELSE 0 END), 0) FROM transfer WHERE owner=? AND seq<=? AND "
-            "step IN (0, 2)",
+            "step IN (0, 2) AND cr NOT LIKE 'provider.%' AND dr NOT LIKE 'provider.%'",
             "ti", window, seq),
         ret_u);
 }

@@ -71,7 +71,8 @@ enum err proof_row_of_month(struct store *s, struct id project, int64_t year, in
 enum err proof_day_of_row(struct store *s, int64_t seq, struct ledger_day_row *ret_d);
 /* Credits − debits of an account, posted by rows up to seq. */
 enum err proof_balance(struct store *s, const char *account, int64_t seq, int64_t *ret_u);
-/* What the rows up to seq charged for a window: charges − what took them back. */
+/* What the rows up to seq charged for a window: charges − what took them back. A supplier's share of
+ * it is not the renter's and does not count. */
 enum err proof_posted(struct store *s, const char *window, int64_t seq, int64_t *ret_u);
 struct account_ids {
     char (*at)[LEDGER_KEY_SIZE];

@@ -1,7 +1,10 @@
 /* What a supplier's machines earn, when it may be paid out, and what a refund takes back. */
+#include <stdlib.h>
+
 #include "../support/books.h"
 #include "app/supply.h"
 #include "store/rows_plan.h"
+#include "store/rows_proof.h"
 
 #define S INT64_C(1000)
 #define DAY (INT64_C(86400) * S)
@@ -47,6 +50,21 @@ static struct supply_balance balance(struct store *s, utime_t now, const struct 
     return b;
 }
 
+/* What the journal charged the renter for all windows: the figure of his bill file. */
+static int64_t charged(struct store *s)
+{
+    struct window_list l = {0};
+    int64_t sum = 0, one;
+
+    ok(money_window_all(s, &l));
+    for (size_t i = 0; i < l.len; i++) {
+        ok(proof_posted(s, l.at[i].id, INT64_MAX, &one));
+        sum += one;
+    }
+    free(l.at);
+    return sum;
+}
+
 static void tick(struct store *s, utime_t now)
 {
     struct refusal why = {0};
@@ -65,7 +83,9 @@ static void earnings_are_held_then_payable_then_paid_in_whole_cents(void **state
     int64_t seq = 1;
 
     used(s, "a", T0, 100, &seq); /* 55,000 u */
+    assert_int_equal(charged(s), 55000);
     tick(s, T0 + 3600 * S);
+    assert_int_equal(charged(s), 55000);                /* the share is no matter of the renter */
     assert_int_equal(balance(s, T0, &x).held_u, 36666); /* floor of 36,666.67 */
     tick(s, T0 + 2 * 3600 * S);                         /* again: nothing new */
     assert_int_equal(balance(s, T0, &x).held_u, 36666);
