@@ -20,7 +20,7 @@ struct config {
     int64_t full, sliding, linear; /* layers of each kind that are listed */
     int64_t bits, load_4, load_8, double_quant;
     struct {
-        int64_t layers, hidden, ffn, patch, image, merge, out;
+        int64_t layers, hidden, embed, ffn, patch, image, merge, out;
     } tower;
     char kind[40], dtype[16], method[24];
     bool inner_kind; /* kind is that of the text part */
@@ -103,7 +103,7 @@ static const struct field quant_fields[] = {
 };
 static const struct field tower_fields[] = {
     {"num_hidden_layers", WHOLE, AT(tower.layers)}, {"depth", WHOLE, AT(tower.layers)},
-    {"hidden_size", WHOLE, AT(tower.hidden)},       {"embed_dim", WHOLE, AT(tower.hidden)},
+    {"hidden_size", WHOLE, AT(tower.hidden)},       {"embed_dim", WHOLE, AT(tower.embed)},
     {"intermediate_size", WHOLE, AT(tower.ffn)},    {"patch_size", WHOLE, AT(tower.patch)},
     {"image_size", WHOLE, AT(tower.image)},         {"spatial_merge_size", WHOLE, AT(tower.merge)},
     {"out_hidden_size", WHOLE, AT(tower.out)},
@@ -393,15 +393,18 @@ static void take_linear(const struct config *c, struct size_model *m)
 
 static void take_tower(const struct config *c, struct size_model *m)
 {
-    int64_t h = c->tower.hidden, f = c->tower.ffn ? c->tower.ffn : 4 * h;
+    /* Qwen2-VL says its width as embed_dim, and hidden_size is then the text model's */
+    bool wide = c->tower.embed > 0 && c->tower.hidden > 0;
+    int64_t h = c->tower.embed > 0 ? c->tower.embed : c->tower.hidden;
+    int64_t f = c->tower.ffn ? c->tower.ffn : 4 * h, out = wide ? c->tower.hidden : c->tower.out;
 
     if (c->tower.layers <= 0 || c->tower.layers > 1000 || h <= 0 || h > 100000 || f > 1000000)
         return;
     /* towers that name an output width have gated MLPs, and merge neighbours in two matrices */
     int64_t merge = MIN(MAX(c->tower.merge, (int64_t)1), (int64_t)64), side = h * merge * merge;
-    bool merges = c->tower.out > 0 && c->tower.out <= 100000 && side <= 1000000;
-    m->tower_params = c->tower.layers * (4 * h * h + (merges ? 3 : 2) * h * f + 13 * h);
-    m->tower_params += merges ? side * side + side * c->tower.out : 0;
+    bool merges = out > 0 && out <= 100000 && side <= 1000000;
+    m->tower_params = c->tower.layers * (4 * h * h + (merges && !wide ? 3 : 2) * h * f + 13 * h);
+    m->tower_params += merges ? side * side + side * out : 0;
     if (c->tower.patch > 0 && c->tower.patch <= 1000 && c->tower.image > 0 &&
         c->tower.image <= 100000) {
         int64_t patches = c->tower.image / c->tower.patch;

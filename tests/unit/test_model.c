@@ -374,6 +374,21 @@ static void test_safetensors_broken(void **state UNUSED)
     assert_int_equal(model_safetensors_header(more, 4, &len, &why), ERR_MODEL_FILE);
 }
 
+static void test_tower_width_beside_the_text_width(void **state UNUSED)
+{
+    static const char text[] =
+        "{\"model_type\":\"qwen2_vl\",\"hidden_size\":3584,\"intermediate_size\":18944,"
+        "\"num_hidden_layers\":28,\"num_attention_heads\":28,\"num_key_value_heads\":4,"
+        "\"vocab_size\":152064,\"vision_config\":{\"depth\":32,\"embed_dim\":1280,"
+        "\"mlp_ratio\":4,\"num_heads\":16,\"hidden_size\":3584,\"patch_size\":14,"
+        "\"spatial_merge_size\":2}}";
+    struct size_model m;
+    struct refusal why;
+
+    assert_int_equal(model_config(text, sizeof(text) - 1, NULL, &m, &why), ERR_OK);
+    assert_in_range(m.tower_params, 665000000, 685000000); /* published: 675 M */
+}
+
 /* A download that stopped half way: the configuration says how much there should be. */
 static void test_safetensors_partial(void **state UNUSED)
 {
@@ -596,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_config_parts),  cmocka_unit_test(test_config_tower),
         cmocka_unit_test(test_config_broken), cmocka_unit_test(test_config_deep),
         cmocka_unit_test(test_safetensors),   cmocka_unit_test(test_safetensors_broken),
+        cmocka_unit_test(test_tower_width_beside_the_text_width),
         cmocka_unit_test(test_safetensors_partial),
         cmocka_unit_test(test_index),         cmocka_unit_test(test_gguf),
         cmocka_unit_test(test_gguf_hostile),  cmocka_unit_test(test_cards),
