@@ -22,6 +22,7 @@ struct core_config core_config_default(void)
         .keep_stopped_ms = 15ll * 86400 * 1000,
         .term_s = 600,
         .spot_free_s = 3600,
+        .scarcity_max_pct = 400,
         .system_disk_mib = 20480,
         .seat_memory_mib = 2048,
         .ssh_user = "root",

@@ -54,10 +54,12 @@ void life_pool_fini(struct life_pool *c)
     vec_fini(&c->nodes);
     free(c->at);
     free(c->why);
+    market_fini(&c->market);
 }
 
 enum err life_pool_load(struct op *op, struct life_pool *c)
 {
+    TRY(market_load(op->store, core_config_of(op->core), op->now, &c->market));
     TRY(store_node_list(op->store, &c->nodes));
     c->at = mem_alloc((c->nodes.len + 1) * sizeof(*c->at));
     c->why = mem_alloc((c->nodes.len + 1) * sizeof(*c->why));
@@ -226,6 +228,7 @@ static enum err place_on(struct op *op, const struct instance *i, struct id node
     if (node.s[0] && !ask.pinned.s[0])
         ask.pinned = node;
     TRY(life_pool_load(op, &c));
+    ask.market = &c.market.seen;
     place_decide(&ask, c.at, c.nodes.len, c.why, ret_r);
     if (ret_r->best < 0)
         return refuse_place(op, &ask, &c, ret_r);

@@ -7,7 +7,7 @@
 
 #include "app/core.h"
 #include "app/funds.h"
-
+#include "app/market.h"
 #include "domain/instance.h"
 #include "domain/lease.h"
 #include "domain/place.h"
@@ -38,6 +38,7 @@ struct life_pool {
     struct node_list nodes; /* owned */
     struct place_node *at;  /* owned */
     struct place_why *why;  /* owned */
+    struct market market;
 };
 enum err life_pool_load(struct op *op, struct life_pool *p);
 void life_pool_fini(struct life_pool *p);

@@ -1,6 +1,6 @@
 #include "app/metrics.h"
 
-#include "domain/place.h"
+#include "app/market.h"
 
 static void head(struct strbuf *out, const char *name, const char *type, const char *help)
 {
@@ -88,38 +88,26 @@ static void gpus(struct strbuf *out, const struct node_list *nodes, const char *
         }
 }
 
-static bool node_has_model(const struct node *n, const char *model)
+static enum err scarcity(const struct core *c, struct store *store, utime_t now,
+                         const struct node_list *nodes, struct strbuf *out)
 {
-    for (int k = 0; k < n->gpu_count; k++)
-        if (str_eq(n->gpus[k].model, model))
-            return true;
-    return false;
-}
+    struct place_price price[PLACE_PRICES_MAX];
+    size_t count;
 
-/* One line a model: in which order they stand is that of the nodes. */
-static void scarcity(struct strbuf *out, const struct node_list *nodes)
-{
+    TRY(market_prices(store, core_config_of(c), now, nodes, price, &count));
     head(out, "suanli_model_scarcity", "gauge",
-         "Share of the rented cards that a model is, by its share of all cards; above 1 it is in "
-         "more demand than the rest.");
-    for (size_t i = 0; i < nodes->len; i++)
-        for (int k = 0; k < nodes->at[i].gpu_count; k++) {
-            const char *model = nodes->at[i].gpus[k].model;
-            bool told = false;
-
-            for (int j = 0; j < k && !told; j++)
-                told = str_eq(nodes->at[i].gpus[j].model, model);
-            for (size_t j = 0; j < i && !told; j++)
-                told = node_has_model(&nodes->at[j], model);
-            if (told)
-                continue;
-            strbuf_add(out, "suanli_model_scarcity{");
-            label(out, "modelName", model);
-            strbuf_addf(out, "} %.3f\n", place_scarcity(nodes->at, nodes->len, model));
-        }
+         "The price of a model that placement counts: its share of the demand by its share of the "
+         "cards, within the operator's limits; above 1 it is in more demand than the rest.");
+    for (size_t i = 0; i < count; i++) {
+        strbuf_add(out, "suanli_model_scarcity{");
+        label(out, "modelName", price[i].model);
+        strbuf_addf(out, "} %.3f\n", price[i].price);
+    }
+    return ERR_OK;
 }
 
-static enum err nodes_write(struct store *store, utime_t now, struct strbuf *out)
+static enum err nodes_write(const struct core *c, struct store *store, utime_t now,
+                            struct strbuf *out)
 {
     static const char *const states[] = {"new", "ready", "draining", "silent"};
     struct node_list nodes = {0};
@@ -143,7 +131,8 @@ static enum err nodes_write(struct store *store, utime_t now, struct strbuf *out
     gpus(out, &nodes, "DCGM_FI_DEV_FB_TOTAL", "Framebuffer memory (in MiB).", value_total);
     gpus(out, &nodes, "suanli_gpu_healthy", "1 when the card is healthy.", value_healthy);
     gpus(out, &nodes, "suanli_gpu_leased", "1 when a lease holds the card.", value_leased);
-    scarcity(out, &nodes);
+    if (e == ERR_OK)
+        e = scarcity(c, store, now, &nodes, out);
     vec_fini(&nodes);
     return e;
 }
@@ -174,5 +163,5 @@ enum err metrics_write(const struct core *c, struct store *store, const struct m
     single(out, "suanli_inbox_length", "gauge", "Requests that wait for the core.", http->inbox);
     single(out, "suanli_inbox_max", "gauge", "More than that are refused.", http->inbox_max);
     TRY(instances(store, out));
-    return nodes_write(store, now, out);
+    return nodes_write(c, store, now, out);
 }

@@ -237,6 +237,8 @@ static enum err check_whole(struct daemon_config *c, struct refusal *why)
     if (c->host[0] && !c->tls_cert[0] && !str_starts(c->host, "127.") && !str_eq(c->host, "::1"))
         return bad("listen", "listen",
                    N_("an address that is not loopback needs tls_cert and tls_key"), why);
+    if (c->scarcity_min_pct > c->scarcity_max_pct)
+        return bad("scarcity_min_pct", "scarcity_min_pct", N_("it is above scarcity_max_pct"), why);
     if (!c->store[0])
         return bad("store", "store", N_("it must be set"), why);
     return ERR_OK;

@@ -384,6 +384,8 @@ static struct core_config core_config_from(const struct daemon_config *c)
     k.term_s = c->term_s;
     k.test_channel = str_eq(c->test_channel, "yes");
     k.spot_free_s = c->spot_free_s;
+    k.scarcity_min_pct = c->scarcity_min_pct;
+    k.scarcity_max_pct = c->scarcity_max_pct;
     k.price_second_pct = c->price_second_pct;
     k.price_second_amount = c->price_second_amount;
     (void)str_copy(k.backup_dir, sizeof(k.backup_dir), c->backup_folder);

@@ -1,6 +1,9 @@
 #include "domain/place.h"
 
+#include <stdlib.h>
+
 #include "base/mem.h"
+#include "base/str.h"
 #include "domain/node.h"
 #include "domain/place_engine.h"
 
@@ -278,59 +281,121 @@ static struct pool_demand demand_of(const struct shape *s, const struct place_as
     return d;
 }
 
+/* A kind that came lately. A share of the machine is that of the first node with such cards. */
+static void mix_seen(const struct demand_seen *k, const struct place_node *nodes, size_t n,
+                     struct models *m, struct place_mix *mix)
+{
+    const struct place_ask ask = {.shape = k->shape};
+    struct shape s = k->shape;
+
+    for (size_t i = 0; i < n && s.gpu_count && !(s.cpu_milli && s.memory_mib); i++)
+        if (cards_of(nodes[i].node, s.gpu_model))
+            s = shape_on(&ask, nodes[i].node);
+    struct pool_demand d = demand_of(&s, &ask, m);
+    if (d.cards || d.cpu_milli)
+        place_mix_add(mix, &d, (double)k->count);
+}
+
+struct engine { /* of one question */
+    struct pool pool;
+    struct models models;
+    struct place_mix mix;
+    struct placer *placer; /* owned */
+};
+
+static struct engine *engine_new(const struct place_node *nodes, size_t n,
+                                 const struct place_market *market)
+{
+    struct place_limits limits = {.policy = PLACE_FAST, .scarcity_max = PLACE_SCARCITY_MAX};
+    struct engine *e = mem_alloc(sizeof(*e));
+    size_t seen = market ? market->count : 0;
+
+    if (market) {
+        limits.scarcity_min = (double)market->scarcity_min_pct / 100;
+        limits.scarcity_max = (double)market->scarcity_max_pct / 100;
+    }
+    pool_init(&e->pool);
+    for (size_t i = 0; i < n; i++) {
+        struct pool_node one = pool_node_of(&nodes[i], &e->models);
+
+        (void)pool_add(&e->pool, &one);
+    }
+    for (size_t i = 0; i < n && !seen; i++)
+        mix_of(nodes[i].node, &e->models, &e->mix);
+    for (size_t i = 0; i < seen; i++)
+        mix_seen(&market->seen[i], nodes, n, &e->models, &e->mix);
+    e->mix.seen = e->mix.count; /* learnt: a guess of the usual sizes counts as well */
+    e->placer = placer_new(&e->pool, &limits, &e->mix);
+    return e;
+}
+
+static void engine_free(struct engine *e)
+{
+    placer_free(e->placer);
+    pool_fini(&e->pool);
+    mem_free_ptr(&e);
+}
+
 /* Of the nodes that fit (at least two) the one that the engine takes. */
 static int choose(const struct place_ask *ask, const struct place_node *nodes, size_t n,
                   const bool *fits)
 {
-    struct place_limits limits = {.policy = PLACE_FAST, .scarcity_max = PLACE_SCARCITY_MAX};
-    struct place_mix *mix = mem_alloc(sizeof(*mix));
-    struct models models = {0};
-    struct pool pool;
+    struct engine *e = engine_new(nodes, n, ask->market);
+    const struct pool_node *at = e->pool.node;
     double most = 0;
     int best = -1;
 
-    pool_init(&pool);
-    for (size_t i = 0; i < n; i++) {
-        struct pool_node one = pool_node_of(&nodes[i], &models);
-
-        (void)pool_add(&pool, &one);
-        mix_of(nodes[i].node, &models, mix);
-    }
-    mix->seen = mix->count; /* learnt: a guess of the usual sizes counts as well */
-    struct placer *pl = placer_new(&pool, &limits, mix);
     for (size_t i = 0; i < n; i++) {
         if (!fits[i])
             continue;
         struct shape s = shape_on(ask, nodes[i].node);
-        struct pool_demand d = demand_of(&s, ask, &models);
-        double score = placer_score(pl, &d, (uint32_t)i);
+        struct pool_demand d = demand_of(&s, ask, &e->models);
+        double score = placer_score(e->placer, &d, (uint32_t)i);
 
-        if (best < 0 || score > most || (score == most && pool.node[i].key < pool.node[best].key)) {
+        if (best < 0 || score > most || (score == most && at[i].key < at[best].key)) {
             most = score;
             best = (int)i;
         }
     }
-    placer_free(pl);
-    pool_fini(&pool);
-    mem_free_ptr(&mix);
+    engine_free(e);
     return best;
 }
 
-double place_scarcity(const struct node *nodes, size_t n, const char *model)
+static int price_compare(const void *a, const void *b)
 {
-    double cards = 0, rented = 0, all = 0, all_rented = 0;
+    return strcmp(((const struct place_price *)a)->model, ((const struct place_price *)b)->model);
+}
+
+size_t place_prices(const struct node *nodes, size_t n, const struct place_market *market,
+                    struct place_price *ret_p)
+{
+    struct place_node *at = mem_alloc((n + 1) * sizeof(*at));
+    double asked = 0;
+    size_t count = 0;
 
     for (size_t i = 0; i < n; i++)
-        for (int32_t g = 0; g < nodes[i].gpu_count; g++) {
-            bool is = strcmp(nodes[i].gpus[g].model, model) == 0;
-            bool taken = nodes[i].gpus[g].lease.s[0] != 0;
+        at[i] = (struct place_node){.node = &nodes[i]};
+    struct engine *e = engine_new(at, n, market);
+    for (size_t k = 0; k < e->mix.count; k++)
+        asked += e->mix.kind[k].weight * e->mix.kind[k].cards;
+    for (size_t m = 0; m < e->models.count; m++) {
+        struct place_price p = {.price = placer_scarcity(e->placer, (unsigned)m)};
 
-            all++;
-            cards += is;
-            all_rented += taken;
-            rented += is && taken;
+        (void)str_copy(p.model, sizeof(p.model), e->models.name[m]);
+        for (size_t i = 0; i < n; i++) {
+            p.cards += cards_of(&nodes[i], p.model);
+            p.free += nodes[i].state == NODE_READY ? place_free(&nodes[i], p.model) : 0;
         }
-    return cards > 0 && all_rented > 0 ? rented / all_rented * all / cards : 0;
+        for (size_t k = 0; k < e->mix.count && asked > 0; k++)
+            if (e->mix.kind[k].models >> m & 1)
+                p.asked += e->mix.kind[k].weight * e->mix.kind[k].cards / asked;
+        if (p.cards) /* what nobody has is no model of the platform */
+            ret_p[count++] = p;
+    }
+    engine_free(e);
+    mem_free_ptr(&at);
+    qsort(ret_p, count, sizeof(*ret_p), price_compare);
+    return count;
 }
 
 void place_decide(const struct place_ask *ask, const struct place_node *nodes, size_t n,

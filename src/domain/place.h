@@ -2,7 +2,7 @@
  *
  * Whole cards and whole shares of a machine. A node fits when every constraint holds; among those
  * that fit the placement engine chooses (place_engine.h, the fast policy): where the least of the
- * cards is spoilt for the demand that is expected, which is what runs now and a little of every
+ * cards is spoilt for the demand that is expected, which is what came lately and a little of every
  * usual size. Equal nodes go by a hash of their id.
  * When none fits, each candidate says its first unmet constraint in the order of the enum, and the
  * nearest change that would fit is found: fewer cards of the same model, else another model with as
@@ -33,12 +33,26 @@ struct place_node {          /* a node and what is taken there */
     int32_t ports_used;
 };
 
+struct place_market {               /* what the scores expect, and the operator's limits */
+    const struct demand_seen *seen; /* borrowed */
+    size_t count;                   /* 0: what runs now stands in */
+    int64_t scarcity_min_pct, scarcity_max_pct; /* of a price; 100 is even */
+};
+
+struct place_price { /* a model's */
+    char model[GPU_MODEL_SIZE];
+    int32_t cards, free;
+    double asked; /* share of the cards asked for lately that are bound to it */
+    double price; /* scarcity as the engine counts it (place_engine.h), limits applied */
+};
+
 struct place_ask {
     struct shape shape; /* cpu_milli, memory_mib 0 with cards: their share of the machine */
     int64_t disk_mib;   /* all that is to be made there */
     int32_t ports;
     struct id pinned;                    /* empty: any */
     const char *need_driver, *need_cuda; /* borrowed; "": none */
+    const struct place_market *market;   /* borrowed; NULL: what runs now, the engine's limits */
 };
 
 struct place_why { /* per candidate */
@@ -61,9 +75,11 @@ struct place_why place_one(const struct place_ask *ask, const struct place_node 
 /* ret_why: n entries, or NULL. */
 void place_decide(const struct place_ask *ask, const struct place_node *nodes, size_t n,
                   struct place_why *ret_why, struct place_result *ret_r);
-/* How much more a model is in demand than there are cards of it: (its share of the cards that are
- * rented) / (its share of all cards); 1 is even. 0 when nothing is rented. */
-double place_scarcity(const struct node *nodes, size_t n, const char *model);
+/* How scarce each model is, from the same mix of demand as a decision, by name. The number of them,
+ * PLACE_PRICES_MAX at most. */
+#define PLACE_PRICES_MAX 64
+size_t place_prices(const struct node *nodes, size_t n, const struct place_market *market,
+                    struct place_price *ret_p);
 /* What one more instance could get there now: cards of a model free and healthy. */
 int32_t place_free(const struct node *n, const char *model);
 const char *place_bar_name(enum place_bar b); /* "cards" */

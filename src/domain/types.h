@@ -74,6 +74,11 @@ struct shape {
     int64_t system_disk_mib;
 };
 
+struct demand_seen { /* demand that came lately; cpu_milli, memory_mib 0 with cards: their share */
+    struct shape shape;
+    int64_t count;
+};
+
 struct port {
     uint16_t guest, host;
 };

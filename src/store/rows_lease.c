@@ -1,6 +1,7 @@
 #include "store/sql.h"
 
 _Static_assert(LEASE_CLOSED == 4, "the number in the queries");
+_Static_assert(INSTANCE_QUEUED == 0, "the number in the queries");
 
 static const struct col lease_cols[] = {
     TEXT_COL(struct lease, id),
@@ -108,6 +109,34 @@ enum err store_lease_list_any(struct store *s, struct lease_list *ret_l)
 {
     TRY(row_list(s, &lease_row, ret_l, "ORDER BY id", ""));
     return lease_load_list(s, ret_l);
+}
+
+/* Cards of a model that no lease holds are not asked for: a start without cards is a seat. */
+#define DEMAND_OF_LEASES                                                                           \
+    "SELECT CASE WHEN l.gpu_count>0 THEN i.gpu_model ELSE '' END AS model, l.gpu_count AS cards, " \
+    "l.cpu_milli AS cpu, l.memory_mib AS mib FROM lease l JOIN instance i ON i.id=l.instance "
+
+enum err store_demand_lately(struct store *s, utime_t since, struct demand_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT model, cards, cpu, mib, COUNT(*) FROM (" DEMAND_OF_LEASES
+                            "WHERE l.state<>4 UNION ALL " DEMAND_OF_LEASES
+                            "WHERE l.state=4 AND l.ended_at>? UNION ALL "
+                            "SELECT gpu_model, gpu_count, cpu_milli, memory_mib FROM instance "
+                            "WHERE state=0 AND state NOT IN (8, 9)) "
+                            "GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT ?",
+                            "ii", since, (int64_t)DEMAND_KINDS_MAX);
+
+    while (sql_next(&q)) {
+        struct demand_seen d = {.shape = {.gpu_count = (int32_t)sql_i64(&q, 1),
+                                          .cpu_milli = (int32_t)sql_i64(&q, 2),
+                                          .memory_mib = sql_i64(&q, 3)},
+                                .count = sql_i64(&q, 4)};
+
+        (void)str_copy(d.shape.gpu_model, sizeof(d.shape.gpu_model), sql_text(&q, 0));
+        *vec_push(ret_l) = d;
+    }
+    return sql_close(&q);
 }
 
 enum err store_fact_get(struct store *s, struct id lease, struct lease_fact *ret_f)

@@ -253,6 +253,14 @@ enum err store_lease_list_node(struct store *s, struct id node,
                                struct lease_list *ret_l); /* same */
 enum err store_lease_list_instance(struct store *s, struct id instance, struct lease_list *ret_l);
 enum err store_lease_list_any(struct store *s, struct lease_list *ret_l); /* whole store */
+/* What is asked for by kind, the most frequent first: live leases, those that ended after `since`,
+ * and instances that wait. */
+#define DEMAND_KINDS_MAX 512
+struct demand_list {
+    struct demand_seen *at;
+    size_t len, cap;
+};
+enum err store_demand_lately(struct store *s, utime_t since, struct demand_list *ret_l);
 enum err store_fact_get(struct store *s, struct id lease, struct lease_fact *ret_f);
 enum err store_fact_save(struct store *s, const struct lease_fact *f);
 void store_fact_fini(struct lease_fact *f);

@@ -466,6 +466,14 @@ case("key_remove", A, "not_found", ["laptop"])
 
 # --- the whole -------------------------------------------------------------------------------------
 r = d.call("GET", "/metrics").raw.decode()
+scarce = case("scarcity_list", OP, None)["items"]
+case("scarcity_list", A, "forbidden")
+row = next((s for s in scarce if s["model"] == "RTX 4090"), None)
+tap.ok(row and row["cards"] >= row["free"] and row["asked_pct"] == 100 and row["max"] == "4.00",
+       "all cards asked for lately were of one model", scarce)
+told = re.search(r'suanli_model_scarcity\{modelName="RTX 4090"\} (\S+)', r)
+tap.ok(told and abs(float(told[1]) - float(row["scarcity"])) < 0.2 and float(told[1]) > 0,
+       "/metrics tells the price that placement counts", (told and told[0], scarce))
 tap.ok('DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-fake-0",modelName="RTX 4090",Hostname="n1"' in r,
        "cards are under the names of the DCGM exporter", r[:2000])
 node.stop()

@@ -59,6 +59,8 @@ static void test_mistakes_name_the_line_and_the_near_key(void **state)
         {"currency = XXY", "f:1", "currency: a currency such as CNY"},
         {"listen = 0.0.0.0:80", "listen",
          "listen: an address that is not loopback needs tls_cert and tls_key"},
+        {"scarcity_min_pct = 500", "scarcity_min_pct",
+         "scarcity_min_pct: it is above scarcity_max_pct"},
         {"tls_cert = /a", "tls_key", "tls: tls_cert and tls_key belong together"},
         {"listen = off\nunix_socket =", "listen", "listen: neither listen nor unix_socket is set"},
         {"listen = 127.0.0.1", "f:1", "listen: ADDRESS:PORT such as 127.0.0.1:7700"},

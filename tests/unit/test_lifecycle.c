@@ -248,6 +248,42 @@ static void an_image_that_needs_a_newer_driver_is_not_placed(void **state UNUSED
     assert_int_equal(r.best, 0);
 }
 
+static void a_model_that_is_asked_for_more_is_dearer(void **state UNUSED)
+{
+    static struct node n[2];
+    const struct demand_seen seen[] = {
+        {.shape = {.gpu_model = "RTX 4090", .gpu_count = 1}, .count = 300},
+        {.shape = {.gpu_model = "A100", .gpu_count = 1}, .count = 100},
+        {.shape = {.gpu_model = "H100", .gpu_count = 1}, .count = 1}};
+    struct place_market m = {.seen = seen, .count = 2, .scarcity_max_pct = 400};
+    struct place_price p[PLACE_PRICES_MAX];
+
+    n[0] = machine("a", "RTX 4090", 2);
+    n[1] = machine("b", "A100", 2);
+    n[1].gpus[0].lease = (struct id){"lea_x"};
+    /* of equal numbers of cards one is asked for three times as often; the guess counts as 8 */
+    assert_int_equal(place_prices(n, 2, &m, p), 2);
+    assert_string_equal(p[0].model, "A100");
+    assert_int_equal(p[0].cards, 2);
+    assert_int_equal(p[0].free, 1);
+    assert_float_equal(p[0].asked, 0.25, 0.001);
+    assert_float_equal(p[0].price, 0.5, 0.05);
+    assert_float_equal(p[1].price, 1.5, 0.1);
+    m.scarcity_min_pct = 80;
+    m.scarcity_max_pct = 120;
+    assert_int_equal(place_prices(n, 2, &m, p), 2);
+    assert_float_equal(p[0].price, 0.8, 0.001);
+    assert_float_equal(p[1].price, 1.2, 0.001);
+    m.count = 3; /* what nobody has is asked for, and is no model of the platform */
+    assert_int_equal(place_prices(n, 2, &m, p), 2);
+    m.count = 0; /* nothing came lately: what runs now */
+    m.scarcity_min_pct = 0;
+    m.scarcity_max_pct = 400;
+    assert_int_equal(place_prices(n, 2, &m, p), 2);
+    assert_float_equal(p[0].asked, 1, 0.001);
+    assert_true(p[0].price > p[1].price);
+}
+
 static void a_seat_goes_where_cards_are_fewest(void **state UNUSED)
 {
     static struct node n[2];
@@ -332,6 +368,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(each_machine_says_what_is_missing),
     cmocka_unit_test(an_image_that_needs_a_newer_driver_is_not_placed),
     cmocka_unit_test(a_seat_goes_where_cards_are_fewest),
+    cmocka_unit_test(a_model_that_is_asked_for_more_is_dearer),
     cmocka_unit_test(a_model_is_found_as_people_type_it),
     cmocka_unit_test(a_filter_keeps_what_was_asked_for_in_order),
 };
