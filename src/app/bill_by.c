@@ -4,6 +4,7 @@
 
 #include "app/usage_cost.h"
 #include "base/msg.h"
+#include "store/rows_close.h"
 
 static const char *const words[] = {"", "project", "gpu", "user", "day"};
 
@@ -105,6 +106,32 @@ static enum err add_day(void *arg, const struct usage_cost *c)
     return group_add(g, name, c->u);
 }
 
+/* What was bought is on the bill of its month too: on its day, else as a part of its own. */
+static enum err add_purchases(struct groups *g, const struct period *month)
+{
+    struct purchase_line_list list = {0};
+    enum err e = purchase_line_list(g->b->store, g->b->project, month->from_s * MS_PER_S,
+                                    month->to_s * MS_PER_S, &list);
+
+    for (size_t i = 0; i < list.len && e == ERR_OK; i++) {
+        const struct purchase_line *p = &list.at[i];
+        char name[NAME_SIZE];
+        struct period day;
+
+        if (p->amount_u <= 0)
+            continue;
+        CHECK(str_copy(name, sizeof(name),
+                       str_starts(p->account, "deferred.") ? "plan" : "purchase"));
+        if (g->by == BILL_BY_DAY) {
+            period_day_at(&g->b->zone, p->at / MS_PER_S, &day);
+            period_format(&day, name, sizeof(name));
+        }
+        e = group_add(g, name, p->amount_u);
+    }
+    vec_fini(&list);
+    return e;
+}
+
 static void write_group(struct op *op, const char *name, int64_t u, struct currency ccy)
 {
     json_object_begin(&op->out, NULL);
@@ -155,6 +182,8 @@ static enum err write_groups(struct op *op, const struct books *b, const struct 
         e = money_window_month(op->store, b->project, month->year, month->month, &windows);
     for (size_t i = 0; i < windows.len && e == ERR_OK; i++)
         e = add_window(&g, &windows.at[i]);
+    if (e == ERR_OK)
+        e = add_purchases(&g, month);
     if (g.len > 1)
         qsort(g.at, g.len, sizeof(g.at[0]), by_name);
     for (size_t i = 0; i < g.len && e == ERR_OK; i++)
