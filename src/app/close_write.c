@@ -215,7 +215,9 @@ void close_line_of_purchase(const struct purchase_line *p, const struct period *
     ok = str_copy(ret_l->source, sizeof(ret_l->source), p->id) &&
          str_copy(ret_l->subject, sizeof(ret_l->subject), p->account) &&
          str_copy(ret_l->sku, sizeof(ret_l->sku),
-                  str_starts(p->account, "deferred.") ? "plan" : "purchase");
+                  str_starts(p->account, "deferred.pkg_") ? "package"
+                  : str_starts(p->account, "deferred.")   ? "plan"
+                                                          : "purchase");
     CHECK(ok);
 }
 

@@ -29,9 +29,9 @@
 
 #define SKU_SIZE 48
 #define FUNDS_DISKS_MAX (INSTANCE_DISKS_MAX + 1)
-#define FUNDS_COVERS_MAX 4 /* parts of the time of a quote that plans cover or leave */
+#define FUNDS_COVERS_MAX 24 /* parts of the time of a quote that plans or packages cover */
 #define FUNDS_LINES_MAX (2 * FUNDS_DISKS_MAX + 1 + FUNDS_COVERS_MAX)
-#define FUNDS_QUOTE_SIZE 512
+#define FUNDS_QUOTE_SIZE 1280
 #define FUNDS_QUOTE_LIFE_S 900
 
 /* Makes the signing key (meta "quote.key") and the platform's accounts when they are missing. Once
@@ -89,10 +89,11 @@ struct funds_quote {
     struct currency ccy;
     struct funds_line lines[FUNDS_LINES_MAX];
     size_t line_count;
-    int64_t total_u;        /* of the lines; prices include tax, so net = total, tax = 0 */
-    int64_t hour_u;         /* everything that runs, per hour */
-    int64_t hour_unit_u;    /* one card (or core) per hour */
-    int64_t hour_stopped_u; /* what goes on costing when stopped, per hour */
+    int64_t total_u; /* of the lines; prices include tax, so net = total, tax = 0 */
+    /* per hour, resource packages left aside: */
+    int64_t hour_u;         /* everything that runs */
+    int64_t hour_unit_u;    /* one card (or core) */
+    int64_t hour_stopped_u; /* what goes on costing when stopped */
     int64_t bid_u;          /* at the spot price: what a card-hour costs at most; else 0 */
     int64_t hold_u;         /* one term */
     int64_t need_u;         /* start gate */
@@ -244,7 +245,9 @@ struct funds_wallet {
     int64_t owed_u;                    /* arrears of storage */
     int64_t credit_limit_u, credit_used_u;
     int64_t burn_hour_u;
-    int64_t lasts_s; /* INT64_MAX: nothing burns */
+    int64_t lasts_s;       /* INT64_MAX: nothing burns */
+    int64_t package_s;     /* card-seconds left in resource packages, not reserved by what runs */
+    int64_t package_end_s; /* when the first of them lapses; 0: none */
 };
 enum err funds_wallet(struct store *s, utime_t now, struct id project, struct funds_wallet *ret_w,
                       struct refusal *why); /* reader */

@@ -82,6 +82,21 @@ bool budget_stops(const struct budget_row *row, const struct funds_spender *who)
     return false;
 }
 
+enum err budget_room(const struct books *b, const struct funds_spender *spender, int64_t need_u,
+                     struct refusal *why)
+{
+    struct budget_list rows = {0};
+    struct budget *money = NULL;
+    enum err e = budgets_load(b, &rows, &money);
+
+    for (size_t i = 0; i < rows.len && e == ERR_OK; i++)
+        if (budget_stops(&rows.at[i], spender) && budget_rest(&money[i]) < need_u)
+            e = refuse_budget(why, b->ccy, &rows.at[i], budget_rest(&money[i]), need_u);
+    free(money);
+    vec_fini(&rows);
+    return e;
+}
+
 enum err lease_scopes_save(struct store *s, const struct funds_lease *l)
 {
     char labels[TEXT_SIZE], *rest = labels, *one;
@@ -155,7 +170,7 @@ static enum err member_add(const struct books *b, struct id lease, int64_t until
     plan->n = 0;
     TRY(money_lease_get(b->store, lease, &l));
     if (l.stop_ms == UTIME_NEVER && b->now_s < l.paid_until_s)
-        TRY(lease_plan(b, &l, MAX(until_s, l.paid_until_s), plan, why));
+        TRY(lease_plan(b, &l, RATING_HELD, MAX(until_s, l.paid_until_s), plan, why));
     *x = member_of(&l, plan);
     return held ? lease_hold_rest(b, &l, &x->held_u) : ERR_OK;
 }

@@ -163,7 +163,7 @@ static enum err check_lease(struct store *s, utime_t now, const struct fund_leas
     enum err e = books_open(s, now, l->project, &b, why);
 
     if (e == ERR_OK)
-        e = lease_plan(&b, l, l->paid_until_s, plan, why);
+        e = lease_plan(&b, l, RATING_HELD, l->paid_until_s, plan, why);
     if (e == ERR_OK)
         e = term_cost(plan->w, plan->n, l->paid_until_s - plan->start_s, &cost);
     if (e == ERR_OK)

@@ -94,7 +94,7 @@ enum err funds_disk_grow(struct store *s, utime_t now, struct id disk, int64_t s
     if (!leased || b.now_s >= l.paid_until_s)
         return ERR_OK;
     plan = mem_alloc(sizeof(*plan));
-    e = lease_plan(&b, &l, l.paid_until_s, plan, why);
+    e = lease_plan(&b, &l, RATING_ANEW, l.paid_until_s, plan, why);
     if (e == ERR_OK)
         e = lease_rehold(&b, &l, plan, why);
     free(plan);

@@ -34,6 +34,13 @@ enum err price_row_rate(const struct price_row *row, struct rate *ret_r);
 void prices_fini(struct prices *p);
 #define AUTO_PRICES CLEANUP(prices_fini)
 
+/* Which resource packages can cover what runs (funds_package.h). */
+enum rating_packages {
+    RATING_BY_MONEY, /* none: what the price book says */
+    RATING_HELD,     /* what the lease's present hold reserved */
+    RATING_ANEW,     /* what a hold that is made now could reserve */
+};
+
 /* What runs and is rated: a lease's compute, a disk, traffic. */
 struct rating {
     struct id instance, subject;
@@ -44,6 +51,7 @@ struct rating {
     int64_t started_s; /* prices bind from here */
     int64_t qty_per_s;
     bool simulated;
+    enum rating_packages packages;
     struct id node; /* where the evidence came from; boot "" for disks */
     char boot[40];
     int64_t seq;
@@ -59,6 +67,13 @@ enum err window_rate(struct store *s, const struct window_row *w, struct rate *r
 
 /* Windows of a term that is planned. */
 #define PLAN_MAX 96
+#define COVERS_MAX 40
+/* A part of [from_s, to_s); price empty: nothing covers it, it goes by the price book. */
+struct cover {
+    int64_t from_s, to_s;
+    struct id price;
+    struct id package; /* the package that covers it; empty: none (a plan, or nothing) */
+};
 struct term_plan {
     size_t n;
     int64_t start_s;
@@ -67,6 +82,8 @@ struct term_plan {
     struct rate rates[PLAN_MAX];
     struct term_window w[PLAN_MAX];
     char window[PLAN_MAX][LEDGER_KEY_SIZE]; /* its id: parts of one go on where the last ended */
+    size_t covers;
+    struct cover cover[COVERS_MAX]; /* what packages cover of it */
 };
 /* r would run over [from_s, to_s); from_s >= start_s. */
 enum err plan_add(const struct books *b, struct term_plan *p, const struct rating *r,
@@ -97,9 +114,10 @@ struct ledger_transfer transfer_of(const struct books *b, const char *group, con
 
 struct fund_parts; /* fund_source.h */
 /* Ends the lease's hold (post what its windows cost, release the rest, a charge per window) and
- * makes the next one of these parts (NULL: none), in one group; changes l, does not save it. */
+ * makes the next one of these parts and of what packages cover of the plan (both NULL: none), in
+ * one group; changes l, does not save it. */
 enum err lease_move(const struct books *b, struct fund_lease *l, const struct fund_parts *parts,
-                    int64_t paid_until_s, struct refusal *why);
+                    const struct term_plan *plan, int64_t paid_until_s, struct refusal *why);
 /* Posts all that is rated outside of leases: from the sources in order, then from the receivable.
  */
 enum err funds_post_free(const struct books *b, struct refusal *why);
@@ -114,9 +132,9 @@ enum err funds_cash_in(const struct books *b, struct id id, const char *from, in
                        struct refusal *why);
 /* The same, with transfers that stand or fall with it (exchange). */
 #define FUNDS_LINKED_MAX 2
-enum err funds_cash_in_with(const struct books *b, struct id id, const char *from,
-                            int64_t amount_u, const struct ledger_transfer *linked,
-                            size_t linked_count, struct refusal *why);
+enum err funds_cash_in_with(const struct books *b, struct id id, const char *from, int64_t amount_u,
+                            const struct ledger_transfer *linked, size_t linked_count,
+                            struct refusal *why);
 /* Something is owed since now, or nothing any more; and all is posted up to now. */
 enum err funds_posted_note(const struct books *b);
 
@@ -143,6 +161,9 @@ void lease_budgets_fini(struct lease_budgets *x);
 enum err budgets_room(const struct books *b, struct id lease, int64_t *ret_u);
 /* It can stop what this one spends. */
 bool budget_stops(const struct budget_row *row, const struct funds_spender *who);
+/* Something is bought at once: every budget that can stop it has that much left. ERR_BUDGET. */
+enum err budget_room(const struct books *b, const struct funds_spender *spender, int64_t need_u,
+                     struct refusal *why);
 /* Whose money a lease spends, from what opens it. */
 enum err lease_scopes_save(struct store *s, const struct funds_lease *l);
 /* Once a minute: events at 50, 80 and 100 % and at 24 h, 6 h, 1 h and 10 min of time left. */
@@ -165,9 +186,11 @@ enum err slices_accept(struct store *s, utime_t now, struct id node, const char 
                        int64_t oldest, struct funds_accepted *ret_a, struct refusal *why);
 /* What its present hold has not spent. */
 enum err lease_hold_rest(const struct books *b, const struct fund_lease *l, int64_t *ret_u);
-/* All windows of a lease, each from its cursor to until_s. */
-enum err lease_plan(const struct books *b, const struct fund_lease *l, int64_t until_s,
-                    struct term_plan *ret_p, struct refusal *why);
+/* All windows of a lease, each from its cursor to until_s; packages: RATING_HELD for what is held,
+ * RATING_ANEW for what will be. */
+enum err lease_plan(const struct books *b, const struct fund_lease *l,
+                    enum rating_packages packages, int64_t until_s, struct term_plan *ret_p,
+                    struct refusal *why);
 
 /* Replaces the hold by one that pays the whole plan up to the same paid_until; saves the lease.
  * ERR_BALANCE, ERR_BUDGET when there is not that much. */

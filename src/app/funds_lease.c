@@ -54,20 +54,22 @@ enum err available_of(const struct books *b, enum meter meter, const char *sku, 
     return fund_have(&s, meter, sku, b->now_s, ret_u);
 }
 
-enum err lease_plan(const struct books *b, const struct fund_lease *l, int64_t until_s,
-                    struct term_plan *ret_p, struct refusal *why)
+enum err lease_plan(const struct books *b, const struct fund_lease *l,
+                    enum rating_packages packages, int64_t until_s, struct term_plan *ret_p,
+                    struct refusal *why)
 {
     struct fund_disk_list disks = {0};
     struct rating r;
     int64_t from = l->ready_ms ? l->billed_s : MAX(l->held_from_s, b->now_s);
     enum err e = money_disk_of_lease(b->store, l->lease, &disks);
 
-    ret_p->n = 0;
+    ret_p->n = ret_p->covers = 0;
     ret_p->start_s = MIN(from, until_s);
     for (size_t i = 0; i < disks.len; i++)
         if (disks.at[i].meter == METER_DISK && !disks.at[i].closed)
             ret_p->start_s = MIN(ret_p->start_s, disks.at[i].cursor_s);
     rating_of_lease(l, &r);
+    r.packages = packages;
     if (e == ERR_OK) /* nothing is rated past an accepted stop */
         e = plan_add(b, ret_p, &r, from, MIN(until_s, l->stop_ms / MS_PER_S), why);
     for (size_t i = 0; i < disks.len && e == ERR_OK; i++) {
@@ -199,14 +201,14 @@ static enum err lease_extend(const struct books *b, struct fund_lease *l, int64_
     AUTO_FREE struct term_plan *plan = mem_alloc(sizeof(*plan));
     AUTO_GRANT struct grant g = {0};
 
-    TRY(lease_plan(b, l, until_s, plan, why));
+    TRY(lease_plan(b, l, RATING_ANEW, until_s, plan, why));
     TRY(grant(b, l, plan, until_s, &g, why));
     ret_term->extended = g.t.paid_until_s > l->paid_until_s;
     ret_term->limit = g.t.limit;
     if (first && !ret_term->extended)
         return refuse_term(b, l, &g, plan, b->now_s + 1, why);
     if (ret_term->extended) {
-        TRY(lease_move(b, l, &g.parts, g.t.paid_until_s, why));
+        TRY(lease_move(b, l, &g.parts, plan, g.t.paid_until_s, why));
         l->paid_until_s = g.t.paid_until_s;
         l->held_from_s = b->now_s;
         TRY(money_lease_save(b->store, l));
@@ -230,7 +232,7 @@ enum err lease_rehold(const struct books *b, struct fund_lease *l, const struct 
         if (g.t.paid_until_s < l->paid_until_s)
             return refuse_term(b, l, &g, plan, l->paid_until_s, why);
     }
-    TRY(lease_move(b, l, &g.parts, l->paid_until_s, why));
+    TRY(lease_move(b, l, &g.parts, plan, l->paid_until_s, why));
     l->held_from_s = b->now_s;
     return money_lease_save(b->store, l);
 }
@@ -418,7 +420,7 @@ enum err funds_lease_settle(struct store *s, utime_t now, struct id lease, utime
     for (size_t i = 0; i < disks.len && e == ERR_OK; i++)
         e = disk_leave(&b, &l, &disks.at[i], end_ms / MS_PER_S, by_platform, why);
     if (e == ERR_OK)
-        e = lease_move(&b, &l, NULL, 0, why);
+        e = lease_move(&b, &l, NULL, NULL, 0, why);
     l.settled = true;
     if (e == ERR_OK)
         e = money_lease_save(s, &l);

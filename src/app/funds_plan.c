@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "app/fund_source.h"
+#include "app/funds_package.h"
 #include "base/units.h"
 
 /* ---- what is covered ---- */
@@ -22,18 +23,19 @@ static enum err cover_add(struct cover *c, size_t *n, int64_t from_s, int64_t to
         return ERR_OK;
     if (*n == COVERS_MAX)
         return ERR_TOO_LARGE;
-    c[(*n)++] = (struct cover){from_s, to_s, price};
+    c[(*n)++] = (struct cover){.from_s = from_s, .to_s = to_s, .price = price};
     return ERR_OK;
 }
 
 enum err cover_split(const struct books *b, const struct rating *r, int64_t from_s, int64_t to_s,
                      struct cover ret_c[COVERS_MAX], size_t *ret_n)
 {
+    AUTO_FREE struct package_sources *x = mem_alloc(sizeof(*x));
     struct plan_list plans = {0};
-    enum err e = ERR_OK;
     size_t n = 0;
+    enum err e = package_load(b, r, x);
 
-    if (r->meter == METER_GPU && r->instance.s[0])
+    if (e == ERR_OK && r->meter == METER_GPU && r->instance.s[0])
         e = plan_row_cover(b->store, r->instance, from_s, to_s, &plans);
     for (size_t i = 0; i < plans.len && e == ERR_OK; i++) {
         const struct plan_row *p = &plans.at[i];
@@ -42,14 +44,14 @@ enum err cover_split(const struct books *b, const struct rating *r, int64_t from
 
         if (!str_eq(p->sku, r->sku) || p->cards < r->qty_per_s || begin >= end)
             continue;
-        e = cover_add(ret_c, &n, from_s, begin, (struct id){0});
+        e = package_split(x, r->qty_per_s, from_s, begin, ret_c, &n);
         if (e == ERR_OK)
             e = cover_add(ret_c, &n, begin, end, p->price);
         from_s = MAX(from_s, end);
     }
     vec_fini(&plans);
     if (e == ERR_OK)
-        e = cover_add(ret_c, &n, from_s, to_s, (struct id){0});
+        e = package_split(x, r->qty_per_s, from_s, to_s, ret_c, &n);
     *ret_n = n;
     return e;
 }
@@ -147,19 +149,11 @@ enum err plan_open(const struct books *b, const struct plan_ask *ask, struct pla
 static enum err budget_take(const struct books *b, const struct plan_row *p,
                             const struct funds_spender *spender, struct refusal *why)
 {
-    struct budget_list rows = {0};
-    struct budget *money = NULL;
     struct fund_lease l;
     struct period day;
-    enum err e = budgets_load(b, &rows, &money);
 
-    for (size_t i = 0; i < rows.len && e == ERR_OK; i++)
-        if (budget_stops(&rows.at[i], spender) && budget_rest(&money[i]) < p->paid_u)
-            e = refuse_budget(why, b->ccy, &rows.at[i], budget_rest(&money[i]), p->paid_u);
-    free(money);
-    vec_fini(&rows);
-    TRY(e);
-    e = money_lease_of_instance(b->store, p->instance, &l);
+    TRY(budget_room(b, spender, p->paid_u, why));
+    enum err e = money_lease_of_instance(b->store, p->instance, &l);
     if (e != ERR_OK || p->paid_u == 0)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     period_day_at(&b->zone, b->now_s, &day);
@@ -195,7 +189,7 @@ enum err plan_rehold(const struct books *b, struct id instance, struct refusal *
         return ERR_OK;
     TRY(e);
     plan = mem_alloc(sizeof(*plan));
-    e = lease_plan(b, &l, l.paid_until_s, plan, why);
+    e = lease_plan(b, &l, RATING_ANEW, l.paid_until_s, plan, why);
     if (e == ERR_OK)
         e = lease_rehold(b, &l, plan, why);
     free(plan);

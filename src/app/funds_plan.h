@@ -13,13 +13,7 @@
 #include "domain/plan.h"
 #include "store/rows_plan.h"
 
-#define COVERS_MAX 40
-/* A part of [from_s, to_s): price empty: nothing covers it, it goes by the price book. */
-struct cover {
-    int64_t from_s, to_s;
-    struct id price;
-};
-/* Cuts where plans of r's instance begin or end. ERR_TOO_LARGE. */
+/* Cuts where plans of r's instance begin or end, and then packages. ERR_TOO_LARGE. */
 enum err cover_split(const struct books *b, const struct rating *r, int64_t from_s, int64_t to_s,
                      struct cover ret_c[COVERS_MAX], size_t *ret_n);
 /* What a covered second costs. */

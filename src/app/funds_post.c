@@ -6,6 +6,7 @@
  * currency: bank.topup, clearing.<channel>, promo.expense, breakage, revenue.compute,
  * revenue.storage, revenue.traffic. */
 #include "app/fund_source.h"
+#include "app/funds_package.h"
 
 #include <stdlib.h>
 
@@ -27,8 +28,8 @@ enum err account_load(struct store *s, const char *id, struct currency ccy,
     bool ok = str_copy(ret_a->id, sizeof(ret_a->id), id) &&
               str_copy(ret_a->ledger, sizeof(ret_a->ledger), ccy.code);
     CHECK(ok);
-    static const char *const bounded[] = {"cash.",    "terms.",  "gift.",
-                                          "voucher.", "credit.", "deferred."};
+    static const char *const bounded[] = {"cash.",   "terms.",    "gift.",   "voucher.",
+                                          "credit.", "deferred.", "package."};
     for (size_t i = 0; i < ARRAY_LEN(bounded); i++)
         if (str_starts(id, bounded[i]))
             ret_a->flags = LEDGER_NO_OVERDRAFT;
@@ -160,11 +161,6 @@ static struct ledger_transfer charge_of(const struct books *b, const struct wind
     return t;
 }
 
-struct transfer_group {
-    struct ledger_transfer *at; /* owned */
-    size_t len, cap;
-};
-
 static enum err windows_posted(const struct books *b, struct window_list *l)
 {
     for (size_t i = 0; i < l->len; i++) {
@@ -179,7 +175,7 @@ static enum err windows_posted(const struct books *b, struct window_list *l)
  * then a charge for each window. */
 static void settle_hold(const struct books *b, const struct fund_lease *l,
                         const struct part_list *parts, const struct window_list *windows,
-                        const char *group, struct transfer_group *g)
+                        const char *group, struct transfer_list *g)
 {
     char terms[LEDGER_KEY_SIZE];
 
@@ -207,7 +203,7 @@ static void settle_hold(const struct books *b, const struct fund_lease *l,
 /* A pending transfer for each part; fills rows, which the caller saves after the group. */
 static enum err new_hold(const struct books *b, struct fund_lease *l,
                          const struct fund_parts *parts, int64_t paid_until_s, const char *group,
-                         struct transfer_group *g, struct part_list *rows)
+                         struct transfer_list *g, struct part_list *rows)
 {
     l->hold[0] = '\0';
     l->hold_u = 0;
@@ -268,11 +264,12 @@ static enum err parts_renew(const struct books *b, struct id lease, const struct
 }
 
 enum err lease_move(const struct books *b, struct fund_lease *l, const struct fund_parts *parts,
-                    int64_t paid_until_s, struct refusal *why)
+                    const struct term_plan *plan, int64_t paid_until_s, struct refusal *why)
 {
+    struct package_part_list covered = {0};
     struct window_list windows = {0};
     struct part_list old = {0}, rows = {0};
-    struct transfer_group g = {0};
+    struct transfer_list g = {0};
     char group[LEDGER_KEY_SIZE];
     enum err e = money_window_open_lease(b->store, l->lease, &windows);
 
@@ -288,14 +285,19 @@ enum err lease_move(const struct books *b, struct fund_lease *l, const struct fu
         e = new_hold(b, l, parts, paid_until_s, group, &g, &rows);
     }
     if (e == ERR_OK)
+        e = package_move(b, l, plan, paid_until_s, group, &g, &covered);
+    if (e == ERR_OK)
         e = ledger_post(b, g.at, g.len, why);
     if (e == ERR_OK)
         e = parts_renew(b, l->lease, &rows);
+    if (e == ERR_OK)
+        e = package_renew(b, l->lease, &covered);
     if (e == ERR_OK)
         e = windows_posted(b, &windows);
     vec_fini(&windows);
     vec_fini(&old);
     vec_fini(&rows);
+    vec_fini(&covered);
     vec_fini(&g);
     return e;
 }
@@ -319,7 +321,7 @@ enum err funds_posted_note(const struct books *b)
 /* What one window costs outside of leases, from the sources in order and then on account. */
 static enum err charge_free(const struct books *b, struct fund_sources *s,
                             const struct window_row *w, const char *group, int64_t at_s,
-                            struct fund_parts *parts, struct transfer_group *g)
+                            struct fund_parts *parts, struct transfer_list *g)
 {
     char receivable[LEDGER_KEY_SIZE];
     int64_t unpaid;
@@ -339,7 +341,7 @@ static enum err charge_free(const struct books *b, struct fund_sources *s,
 enum err funds_post_free_at(const struct books *b, int64_t at_s, struct refusal *why)
 {
     struct window_list windows = {0};
-    struct transfer_group g = {0};
+    struct transfer_list g = {0};
     struct fund_parts parts = {0};
     struct fund_sources s;
     char group[LEDGER_KEY_SIZE];
@@ -423,9 +425,9 @@ static enum err add_repay(const struct books *b, struct id id, const char *debt,
     return ERR_OK;
 }
 
-enum err funds_cash_in_with(const struct books *b, struct id id, const char *from,
-                            int64_t amount_u, const struct ledger_transfer *linked,
-                            size_t linked_count, struct refusal *why)
+enum err funds_cash_in_with(const struct books *b, struct id id, const char *from, int64_t amount_u,
+                            const struct ledger_transfer *linked, size_t linked_count,
+                            struct refusal *why)
 {
     struct ledger_transfer g[3 + FUNDS_LINKED_MAX];
     int64_t left = amount_u;

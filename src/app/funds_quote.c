@@ -6,7 +6,7 @@
  *
  * signed with Ed25519 by the key in meta "quote.key" (hex of its seed). */
 #include "app/fund_source.h"
-#include "app/funds_plan.h"
+#include "app/funds_package.h"
 #include "app/funds_spot.h"
 
 #include <sodium.h>
@@ -121,14 +121,26 @@ static enum err spot_hold(const struct funds_quote *q, int64_t cards, int64_t se
     return ERR_OK;
 }
 
-/* The cards, part by part where plans of the instance cover them. */
+/* What the instance's lease reserved of packages is its own to use again. */
+static enum err own_lease(const struct books *b, struct id instance, struct id *ret_lease)
+{
+    struct fund_lease l;
+    enum err e = instance.s[0] ? money_lease_of_instance(b->store, instance, &l) : ERR_NOT_FOUND;
+
+    if (e == ERR_OK && !l.settled)
+        *ret_lease = l.lease;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* The cards, part by part where plans of the instance or packages cover them. */
 static enum err add_cards(const struct books *b, const struct funds_ask *ask, int64_t whole_s,
-                          struct funds_quote *q, struct refusal *why)
+                          enum rating_packages packages, struct funds_quote *q, struct refusal *why)
 {
     struct rating r = {.instance = ask->instance,
                        .meter = METER_GPU,
                        .started_s = b->now_s,
-                       .qty_per_s = ask->shape.gpu_count};
+                       .qty_per_s = ask->shape.gpu_count,
+                       .packages = packages};
     struct cover c[COVERS_MAX];
     size_t n;
 
@@ -137,7 +149,9 @@ static enum err add_cards(const struct books *b, const struct funds_ask *ask, in
         TRY(spot_bid_of(b, ask, &q->bid_u, why));
         spot_sku(r.sku);
     }
+    TRY(own_lease(b, ask->instance, &r.lease));
     TRY(cover_split(b, &r, b->now_s, b->now_s + whole_s, c, &n));
+    r.packages = RATING_BY_MONEY;
     if (n > FUNDS_COVERS_MAX)
         return refusef(why, ERR_TOO_LARGE, "what", "%s", "the time");
     for (size_t i = 0; i < n; i++) {
@@ -174,13 +188,12 @@ static enum err add_stopped(const struct books *b, struct funds_quote *q, enum m
 }
 
 static enum err add_lines(const struct books *b, const struct funds_ask *ask, int64_t whole_s,
-                          struct funds_quote *q, struct refusal *why)
+                          enum rating_packages packages, struct funds_quote *q, struct refusal *why)
 {
     if (ask->shape.gpu_count > 0)
-        TRY(add_cards(b, ask, whole_s, q, why));
+        TRY(add_cards(b, ask, whole_s, packages, q, why));
     else
         TRY(line_add(b, q, METER_CPU, "", (ask->shape.cpu_milli + 999) / 1000, 0, whole_s, why));
-    TRY(rate_total(&q->lines[0].rate, 3600, &q->hour_unit_u));
     if (ask->shape.system_disk_mib > 0) {
         TRY(line_add(b, q, METER_DISK, "", ask->shape.system_disk_mib, 0, whole_s, why));
         TRY(add_stopped(b, q, METER_DISK_STOPPED, ask->shape.system_disk_mib, why));
@@ -241,6 +254,27 @@ static enum err quote_available(const struct books *b, const struct funds_quote 
     return ERR_OK;
 }
 
+/* Per hour by the price book and plans: a package is no price. */
+static enum err hour_figures(const struct books *b, const struct funds_ask *ask,
+                             struct funds_quote *q, struct refusal *why)
+{
+    AUTO_FREE struct funds_quote *x = mem_alloc(sizeof(*x));
+    struct term_window w[FUNDS_LINES_MAX];
+    size_t n;
+
+    *x = (struct funds_quote){.project = ask->project, .ccy = b->ccy};
+    TRY(add_lines(b, ask, ask->for_s > 0 ? ask->for_s : 3600, RATING_BY_MONEY, x, why));
+    TRY(rate_total(&x->lines[0].rate, 3600, &q->hour_unit_u));
+    n = quote_windows(x, w);
+    for (size_t i = 0; i < n; i++) {
+        int64_t u;
+
+        TRY(term_cost(&w[i], 1, 3600, &u));
+        TRY(micro_add(q->hour_u, u, &q->hour_u));
+    }
+    return ERR_OK;
+}
+
 enum err funds_quote(struct store *s, utime_t now, int64_t term_s, const struct funds_ask *ask,
                      struct funds_quote *ret_q, struct refusal *why)
 {
@@ -255,14 +289,9 @@ enum err funds_quote(struct store *s, utime_t now, int64_t term_s, const struct 
     CHECK(ask->data_count >= 0 && ask->data_count <= INSTANCE_DISKS_MAX);
     TRY(books_open(s, now, ask->project, &b, why));
     q.ccy = b.ccy;
-    TRY(add_lines(&b, ask, whole_s, &q, why));
+    TRY(hour_figures(&b, ask, &q, why));
+    TRY(add_lines(&b, ask, whole_s, RATING_ANEW, &q, why));
     n = quote_windows(&q, w);
-    for (size_t i = 0; i < n; i++) {
-        int64_t u;
-
-        TRY(term_cost(&w[i], 1, 3600, &u));
-        TRY(micro_add(q.hour_u, u, &q.hour_u));
-    }
     term_s = ask->for_s > 0 ? MIN(term_s, ask->for_s) : term_s;
     TRY(term_cost(w, n, term_s, &q.hold_u));
     if (ask->spot && ask->shape.gpu_count > 0)

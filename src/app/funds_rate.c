@@ -6,7 +6,7 @@
  * windows. */
 #include "app/close.h"
 #include "app/fund_source.h"
-#include "app/funds_plan.h"
+#include "app/funds_package.h"
 #include "app/funds_spot.h"
 
 #include <stdlib.h>
@@ -242,7 +242,7 @@ static enum err rate_priced(const struct books *b, const struct rating *r, int64
     return ERR_OK;
 }
 
-/* At the price of a plan. */
+/* At the price of a plan or package. */
 static enum err rate_covered(const struct books *b, const struct rating *r, const struct cover *c,
                              struct refusal *why)
 {
@@ -253,7 +253,9 @@ static enum err rate_covered(const struct books *b, const struct rating *r, cons
     TRY(price_split_months(&b->zone, parts, PARTS_MAX, &n));
     for (size_t i = 0; i < n; i++)
         TRY(rate_days(b, r, &v, parts[i].from_s, parts[i].to_s, why));
-    return ERR_OK;
+    return c->package.s[0]
+               ? package_use(b, r->lease, c->package, (c->to_s - c->from_s) * r->qty_per_s, why)
+               : ERR_OK;
 }
 
 enum err rating_add(const struct books *b, const struct rating *r, int64_t from_s, int64_t to_s,
@@ -402,10 +404,15 @@ enum err plan_add(const struct books *b, struct term_plan *p, const struct ratin
         return ERR_OK;
     CHECK(from_s >= p->start_s);
     TRY(cover_split(b, r, from_s, to_s, c, &n));
-    for (size_t i = 0; i < n; i++)
-        if (!c[i].price.s[0]) /* what is covered costs 0 and needs no hold */
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].package.s[0]) {
+            CHECK(p->covers < COVERS_MAX); /* cards are one rating of a plan */
+            p->cover[p->covers++] = c[i];
+        } else if (!c[i].price.s[0]) { /* what is covered costs 0 and needs no hold */
             TRY(spot_is(r->sku) ? plan_spot(b, p, r, c[i].from_s, c[i].to_s, why)
                                 : plan_priced(b, p, r, c[i].from_s, c[i].to_s, why));
+        }
+    }
     return ERR_OK;
 }
 
@@ -419,6 +426,7 @@ void rating_of_lease(const struct fund_lease *l, struct rating *ret_r)
                              .started_s = l->started_s,
                              .qty_per_s = l->qty_per_s,
                              .simulated = l->simulated,
+                             .packages = RATING_HELD,
                              .node = l->node};
     (void)str_copy(ret_r->sku, sizeof(ret_r->sku), l->sku);
     if (spot_is(l->sku)) /* a run of its own: a reclaim takes it back whole */

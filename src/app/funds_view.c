@@ -1,7 +1,7 @@
 /* funds_view.c: what is there and what runs; and the minute's upkeep. */
-#include "app/funds_spot.h"
-#include "store/rows_plan.h"
 #include "app/fund_source.h"
+#include "app/funds_package.h"
+#include "app/funds_spot.h"
 
 #include <stdlib.h>
 
@@ -21,6 +21,7 @@ void json_money(struct json_writer *w, const char *key, int64_t u, struct curren
 
 /* All that burns money of a project now, as windows from zero: rates at this second. */
 #define BURN_MAX 512
+#define BURN_LOOK_S INT64_C(2592000) /* cards that plans or packages cover so long burn nothing */
 struct burn {
     size_t n;
     struct rate rates[BURN_MAX];
@@ -31,15 +32,24 @@ struct burn {
 static enum err burn_add(const struct books *b, struct burn *x, const struct rating *r,
                          struct refusal *why)
 {
+    int64_t from_s = b->now_s, horizon = b->now_s + BURN_LOOK_S;
     struct id price;
+    struct rating paid = *r;
 
     if (x->n == BURN_MAX || r->qty_per_s == 0)
         return ERR_OK;
-    enum err e = rating_price(b, r, b->now_s, &price, &x->rates[x->n], why);
+    if (r->meter == METER_GPU)
+        TRY(package_reach(b, r, horizon, &from_s));
+    if (from_s == horizon)
+        return ERR_OK;
+    paid.packages = RATING_BY_MONEY;
+    enum err e = rating_price(b, &paid, from_s, &price, &x->rates[x->n], why);
     if (e != ERR_OK)
         return e == ERR_PRICE_UNKNOWN ? ERR_OK : e; /* without a price it is free */
-    x->w[x->n] =
-        (struct term_window){.rate = &x->rates[x->n], .qty_per_s = r->qty_per_s, .to_s = INT64_MAX};
+    x->w[x->n] = (struct term_window){.rate = &x->rates[x->n],
+                                      .qty_per_s = r->qty_per_s,
+                                      .from_s = from_s - b->now_s,
+                                      .to_s = INT64_MAX};
     x->n++;
     return ERR_OK;
 }
@@ -87,6 +97,26 @@ static enum err hour_of(const struct term_window *w, size_t n, int64_t *ret_u)
     return ERR_OK;
 }
 
+/* What packages have left, and when the first of them lapses. */
+static enum err packages_left(const struct books *b, struct funds_wallet *w)
+{
+    struct package_list open = {0};
+    enum err e = package_row_open(b->store, b->project, &open);
+
+    for (size_t i = 0; i < open.len && e == ERR_OK; i++) {
+        struct package_view v;
+
+        e = package_look(b, &open.at[i], &v);
+        if (e != ERR_OK || v.left == 0 || open.at[i].expires_s <= b->now_s)
+            continue;
+        w->package_s += v.left;
+        if (w->package_end_s == 0 || open.at[i].expires_s < w->package_end_s)
+            w->package_end_s = open.at[i].expires_s;
+    }
+    vec_fini(&open);
+    return e;
+}
+
 static enum err wallet_of(const struct books *b, struct funds_wallet *ret_w, bool *ret_running,
                           struct refusal *why)
 {
@@ -111,8 +141,8 @@ static enum err wallet_of(const struct books *b, struct funds_wallet *ret_w, boo
             TRY(micro_add(w.voucher_u, s.grants[i].left_u, &w.voucher_u));
     TRY(fund_have(&s, METER_GPU, NULL, b->now_s, &w.available_u));
     TRY(micro_add(w.available_u, w.held_u, &left));
-    w.lasts_s =
-        w.burn_hour_u > 0 ? budget_runway_s(MAX(left - held, (int64_t)0), x->w, x->n) : INT64_MAX;
+    w.lasts_s = x->n > 0 ? budget_runway_s(MAX(left - held, (int64_t)0), x->w, x->n) : INT64_MAX;
+    TRY(packages_left(b, &w));
     *ret_running = x->running;
     *ret_w = w;
     return ERR_OK;
@@ -300,6 +330,8 @@ enum err funds_tick(struct store *s, utime_t now, struct refusal *why)
 
     if (e == ERR_OK)
         e = fund_lapse(s, now, why);
+    if (e == ERR_OK)
+        e = packages_tick(s, now, why);
     if (e == ERR_OK)
         e = money_window_open_projects(s, &open);
     for (size_t i = 0; i < open.len && e == ERR_OK; i++) {

@@ -4,6 +4,7 @@
 #include "app/ask.h"
 #include "app/funds_spot.h"
 #include "app/op_money.h"
+#include "app/op_package.h"
 #include "app/outbox.h"
 #include "app/view.h"
 #include "base/log.h"
@@ -145,6 +146,7 @@ enum err op_plan_list(struct op *op)
     TRY(books_open(op->store, op->now, op->who.project, &b, &op->why));
     json_object_begin(&op->out, NULL);
     TRY(write_offers(op, &b));
+    TRY(packages_write(op, &b));
     json_array_begin(&op->out, "items");
     enum err e = plan_row_list(op->store, b.project, after, limit + 1, &list);
     for (size_t i = 0; i < list.len && i < (size_t)limit && e == ERR_OK; i++)

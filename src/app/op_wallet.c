@@ -82,6 +82,11 @@ void wallet_write(struct op *op, const struct project *p, const struct funds_wal
         json_none(&op->out, "lasts_s");
     else
         json_i64(&op->out, "lasts_s", w->lasts_s);
+    json_i64(&op->out, "package_s", w->package_s);
+    if (w->package_end_s)
+        json_time(&op->out, "package_lapses_at", w->package_end_s * MS_PER_S);
+    else
+        json_none(&op->out, "package_lapses_at");
     json_object_finish(&op->out);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/msg.h"
 #include "base/units.h"
+#include "domain/package.h"
 
 struct unit {
     const char *name;
@@ -30,6 +31,7 @@ static bool unit_of(const char *sku, struct unit *ret_u)
         {"disk.detached", {"GiB-day", INT64_C(1024) * DAY_S}},
         {"egress", {"GiB", INT64_C(1) << 30}},
     };
+    struct package_terms package;
     const char *covered;
     enum plan plan;
 
@@ -42,6 +44,11 @@ static bool unit_of(const char *sku, struct unit *ret_u)
         *ret_u = (struct unit){plan_name(plan), 1};
         return is_card(covered);
     }
+    if (package_sku_parse(sku, &package)) {
+        *ret_u = (struct unit){"package", 1};
+        return strlen(sku) < SKU_SIZE &&
+               (str_eq(package.covered, "gpu") || is_card(package.covered));
+    }
     *ret_u = (struct unit){"hour", 3600};
     return is_card(str_starts(sku, "spot.") ? sku + strlen("spot.") : sku);
 }
@@ -53,7 +60,8 @@ static enum err read_sku(struct op *op, struct price_row *row, struct unit *ret_
     if (!unit_of(sku, ret_u))
         return people_invalid(op, "sku",
                               N_("one of gpu.MODEL, spot.gpu.MODEL, "
-                                 "plan.day|week|month|year.gpu.MODEL, cpu.seat, disk, "
+                                 "plan.day|week|month|year.gpu.MODEL, "
+                                 "package.HOURS.day|week|month|year.gpu[.MODEL], cpu.seat, disk, "
                                  "disk.stopped, disk.detached, egress"));
     if (unit && !str_eq(unit, ret_u->name))
         return people_invalid(op, "unit", ret_u->name);
@@ -102,12 +110,12 @@ static enum err read_extras(struct op *op, const struct unit *u, struct currency
                             struct price_row *row)
 {
     const char *refund = people_arg(op, "refund", NULL);
-    bool plan = u->d == 1, hours = str_eq(u->name, "hour");
+    bool plan = u->d == 1 && !str_eq(u->name, "package"), hours = str_eq(u->name, "hour");
     enum plan_policy policy = PLAN_PRO_RATA;
     int64_t fee = 0;
 
-    if (json_object_get(op->body, "tier") && (plan || is_spot(row)))
-        return people_invalid(op, "tier", N_("plans and spot have one price"));
+    if (json_object_get(op->body, "tier") && (u->d == 1 || is_spot(row)))
+        return people_invalid(op, "tier", N_("plans, packages and spot have one price"));
     TRY(read_tiers(op, u, ccy, row));
     if (people_arg(op, "day_cap", NULL)) {
         if (!hours || is_spot(row))

@@ -355,13 +355,13 @@ static bool price_find(const struct bill_check *c, const char *id, size_t *ret_i
     return false;
 }
 
-/* Seconds that a plan covers: its own price, which is 0. */
-static bool of_plan(const struct bill_check *c, const struct check_window *w)
+/* Seconds that a plan or a package covers: its own price, which is 0. */
+static bool is_covered(const struct bill_check *c, const struct check_window *w)
 {
     const struct check_price *p = &c->prices.at[w->price];
 
-    return w->meter == METER_GPU && str_starts(p->sku, "plan.pln_") && p->v.rate.tier_count == 1 &&
-           p->v.rate.tiers[0].p == 0;
+    return w->meter == METER_GPU && p->v.rate.tier_count == 1 && p->v.rate.tiers[0].p == 0 &&
+           (str_starts(p->sku, "plan.pln_") || str_starts(p->sku, "package.pkg_"));
 }
 
 /* Seconds of a run at the spot price whose tick was above the bid of its instance. */
@@ -393,7 +393,8 @@ enum err check_window_line(struct bill_check *c, struct check_row *r)
         return ERR_OK;
     if (!meter || w.qty < 0 || w.rated_u < 0)
         return check_differs(c, tr("not a window"));
-    if (!priced || !(str_eq(c->prices.at[w.price].sku, w.sku) || of_plan(c, &w) || of_bid(c, &w)))
+    if (!priced ||
+        !(str_eq(c->prices.at[w.price].sku, w.sku) || is_covered(c, &w) || of_bid(c, &w)))
         return check_differs(c, tr("window %s has no price here"), w.id);
     for (size_t i = 0; i < c->windows.len; i++)
         if (str_eq(c->windows.at[i].id, w.id) ||
@@ -465,7 +466,7 @@ static bool spot_right(const struct bill_check *c, const struct check_window *w,
 static bool price_right(const struct bill_check *c, const struct check_window *w, int64_t from_s,
                         int64_t to_s)
 {
-    if (of_plan(c, w)) /* they cost nothing; what the plan cost is a transfer */
+    if (is_covered(c, w)) /* they cost nothing; what they were bought for is a transfer */
         return c->prices.at[w->price].v.valid_from_s <= from_s;
     if (str_starts(w->sku, "spot."))
         return spot_right(c, w, from_s, to_s);

@@ -82,6 +82,8 @@ void text_time(const char *rfc3339, char *buf, size_t size);
 void text_zone(const struct cli *c, const char *zone);
 void text_time_exact(const char *rfc3339, char *buf, size_t size); /* date and seconds, always */
 void text_duration(int64_t s, char *buf, size_t size); /* the two largest units: "3h 12m" */
+/* Card-seconds as "99h 50m", cut down to the minute. */
+void text_card_hours(int64_t seconds, char *buf, size_t size);
 void text_bytes(int64_t bytes, char *buf, size_t size);
 void text_card(const json_t *o, struct strbuf *out); /* "2 x RTX 4090 (simulated)" of an instance */
 

@@ -50,6 +50,13 @@ int cmd_wallet(struct cli *c, struct call *call)
         text_duration(field_i64(a.json, "lasts_s"), text, sizeof(text));
         printf(tr("At this rate it lasts %s.\n"), text);
     }
+    if (field_is(a.json, "package_lapses_at")) {
+        char until[64];
+
+        text_card_hours(field_i64(a.json, "package_s"), text, sizeof(text));
+        text_time(field_str(a.json, "package_lapses_at"), until, sizeof(until));
+        printf(tr("Packages: %s left to use on cards; the first lapses %s.\n"), text, until);
+    }
     return 0;
 }
 
@@ -148,8 +155,8 @@ static void bill_closed(const json_t *bill)
     {
         text_money(json_object_get(t, "net"), text, sizeof(text));
         text_money(json_object_get(t, "tax"), tax, sizeof(tax));
-        printf(tr("Tax %s (%s, %s): net %s, tax %s\n"), field_str(t, "country"), field_str(t, "class"),
-               field_str(t, "rate"), text, tax);
+        printf(tr("Tax %s (%s, %s): net %s, tax %s\n"), field_str(t, "country"),
+               field_str(t, "class"), field_str(t, "rate"), text, tax);
     }
     text_money(json_object_get(bill, "payable"), text, sizeof(text));
     printf(tr("Closed as %s: %s (%s)\n"), field_str(bill, "number"), text,

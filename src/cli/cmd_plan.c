@@ -82,6 +82,78 @@ static void mine_print(struct cli *c, const json_t *list)
     table_fini(&t);
 }
 
+static void hours_cell(struct table *t, int64_t seconds)
+{
+    char text[32];
+
+    text_card_hours(seconds, text, sizeof(text));
+    table_add(t, text);
+}
+
+static void card_cell(struct table *t, const json_t *o)
+{
+    table_add(t, field_is(o, "gpu") ? field_str(o, "gpu") : tr("any card"));
+}
+
+static void package_offers_print(struct cli *c, const json_t *list)
+{
+    static const char *const head[] = {N_("CARD"),      N_("HOURS"), N_("FOR A"), N_("PRICE"),
+                                       N_("ON-DEMAND"), N_("ENDS"),  NULL};
+    struct table t;
+    size_t i;
+    json_t *o;
+
+    table_init(&t, head, "<><>><");
+    json_array_foreach(list, i, o)
+    {
+        card_cell(&t, o);
+        table_addf(&t, "%" PRId64, field_i64(o, "hours"));
+        table_add(&t, field_str(o, "plan"));
+        money_cell(&t, o, "price");
+        money_cell(&t, o, "ondemand");
+        time_cell(&t, o, "lapses_at");
+    }
+    say(c, "%s", tr("Packages of card-hours, bought now (suanli plan buy):"));
+    table_print(&t, stdout, c->color);
+    table_fini(&t);
+}
+
+static void packages_print(struct cli *c, const json_t *list)
+{
+    static const char *const head[] = {N_("ID"),   N_("CARD"),   N_("STATE"), N_("BOUGHT"),
+                                       N_("LEFT"), N_("IN USE"), N_("ENDS"),  NULL};
+    struct table t;
+    size_t i;
+    json_t *o;
+
+    table_init(&t, head, "<<<>>><");
+    json_array_foreach(list, i, o)
+    {
+        table_add(&t, field_str(o, "id"));
+        card_cell(&t, o);
+        table_add(&t, tr(field_str(o, "state")));
+        hours_cell(&t, field_i64(o, "bought_s"));
+        hours_cell(&t, field_i64(o, "left_s"));
+        hours_cell(&t, field_i64(o, "reserved_s"));
+        time_cell(&t, o, "lapses_at");
+    }
+    say(c, "%s", tr("Your packages (IN USE: what the running terms reserve):"));
+    table_print(&t, stdout, c->color);
+    table_fini(&t);
+}
+
+/* Those sections that have something to show. */
+static void packages_part(struct cli *c, const json_t *answer)
+{
+    const json_t *offers = json_object_get(answer, "package_offers");
+    const json_t *mine = json_object_get(answer, "packages");
+
+    if (json_array_size(offers) > 0)
+        package_offers_print(c, offers);
+    if (json_array_size(mine) > 0)
+        packages_print(c, mine);
+}
+
 int cmd_plan_ls(struct cli *c, struct call *call)
 {
     AUTO_ANSWER struct answer a = {0};
@@ -99,5 +171,6 @@ int cmd_plan_ls(struct cli *c, struct call *call)
         say(c, "%s", tr("No plans are offered here."));
     if (json_array_size(mine) > 0)
         mine_print(c, mine);
+    packages_part(c, a.json);
     return 0;
 }

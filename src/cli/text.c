@@ -296,6 +296,16 @@ void text_time_exact(const char *rfc3339, char *buf, size_t size)
     time_text(rfc3339, true, buf, size);
 }
 
+void text_card_hours(int64_t seconds, char *buf, size_t size)
+{
+    int minutes = (int)(seconds / 60 % 60);
+
+    if (minutes > 0)
+        (void)str_printf(buf, size, "%" PRId64 "h %dm", seconds / 3600, minutes);
+    else
+        (void)str_printf(buf, size, "%" PRId64 "h", seconds / 3600);
+}
+
 void text_duration(int64_t s, char *buf, size_t size)
 {
     static const struct {

@@ -51,6 +51,25 @@ const struct money_law money_laws[] = {
     {"I15", "SELECT g.id FROM fund_grant g LEFT JOIN account a ON a.id='voucher.'||g.id WHERE "
             "a.cr_posted IS NULL OR a.cr_posted<>g.amount_u OR (g.done_at<>0 AND "
             "(a.dr_posted<>a.cr_posted OR a.dr_pending<>0)) LIMIT 1"},
+    /* what a package holds was bought, used by windows at its price, lapsed or still there */
+    {"I3", "SELECT p.id FROM package p LEFT JOIN account a ON a.id='package.'||p.id WHERE "
+           "a.id IS NULL OR a.ledger<>'card-seconds' OR a.cr_posted<>p.seconds OR "
+           "a.dr_posted+a.dr_pending>p.seconds OR a.dr_posted-p.lapsed+coalesce((SELECT sum(used) "
+           "FROM package_part k WHERE k.package=p.id),0)<>coalesce((SELECT sum(w.qty) FROM "
+           "rating_window w WHERE w.project=p.project AND w.price=p.price),0) LIMIT 1"},
+    {"I10", "SELECT s.rating_window||' '||s.from_s||' outside its package' FROM package p JOIN "
+            "rating_window w ON w.project=p.project AND w.price=p.price JOIN usage_span s ON "
+            "s.rating_window=w.id WHERE s.from_s<p.start_s OR s.to_s>p.expires_s LIMIT 1"},
+    {"I19", "SELECT t.id FROM transfer t LEFT JOIN package_part k ON k.transfer=t.id LEFT JOIN "
+            "fund_lease l ON l.lease=k.lease AND l.settled=0 WHERE t.step=1 AND "
+            "t.ledger='card-seconds' AND l.lease IS NULL AND NOT EXISTS (SELECT 1 FROM transfer r "
+            "WHERE r.pending=t.id AND r.pending<>'') LIMIT 1"},
+    {"I19", "SELECT k.transfer FROM package_part k LEFT JOIN transfer t ON t.id=k.transfer WHERE "
+            "t.id IS NULL OR t.amount<>k.amount OR t.dr<>'package.'||k.package OR EXISTS (SELECT 1 "
+            "FROM transfer r WHERE r.pending=t.id AND r.pending<>'') LIMIT 1"},
+    {"I25", "SELECT p.id FROM package p LEFT JOIN account a ON a.id='deferred.'||p.id WHERE "
+            "coalesce(a.cr_posted-a.dr_posted,0)<>p.paid_u-p.recognised_u-p.lapsed_u OR "
+            "(p.done_at<>0 AND p.recognised_u+p.lapsed_u<>p.paid_u) LIMIT 1"},
     /* what was paid for a plan is earned, given back or still deferred */
     {"I25", "SELECT p.id FROM plan p LEFT JOIN account a ON a.id='deferred.'||p.id WHERE "
             "coalesce(a.cr_posted-a.dr_posted,0)<>p.paid_u-p.recognised_u-p.refunded_u LIMIT 1"},
@@ -92,7 +111,8 @@ const struct money_law money_laws[] = {
             "WHERE t.kind='topup' AND t.dr LIKE 'clearing.%' AND o.id IS NULL LIMIT 1"},
     {"I19", "SELECT p.id FROM transfer p LEFT JOIN hold_part h ON h.transfer=p.id "
             "LEFT JOIN fund_lease l ON l.lease=h.lease AND l.settled=0 "
-            "WHERE p.step=1 AND l.lease IS NULL AND NOT EXISTS (SELECT 1 FROM transfer r "
+            "WHERE p.step=1 AND p.ledger<>'card-seconds' AND l.lease IS NULL AND NOT EXISTS "
+            "(SELECT 1 FROM transfer r "
             "WHERE r.pending=p.id AND r.pending<>'') LIMIT 1"},
     {"I19", "SELECT h.transfer FROM hold_part h LEFT JOIN transfer p ON p.id=h.transfer WHERE "
             "p.id IS NULL OR p.amount<>h.amount_u OR p.dr<>h.account OR EXISTS (SELECT 1 "

@@ -91,7 +91,16 @@ MUTANTS = [
      "a plan that was left goes on covering"),
     (A + "funds_plan.c", "int64_t begin = MAX(p->start_s, from_s);", "int64_t begin = from_s;",
      "a plan covers what ran before it"),
-    (A + "funds_plan.c", "budget_rest(&money[i]) < p->paid_u", "false", "a plan passes a budget"),
+    (A + "funds_budget.c", "budget_rest(&money[i]) < need_u", "false", "a plan passes a budget"),
+    (A + "funds_package.c", "ledger_available(&a) + reserved_of(&parts, p->id)", "p->seconds",
+     "leases count with the same card-seconds"),
+    (A + "funds_package.c", "p->used += qty;", "", "used card-seconds come back"),
+    (A + "funds_package.c", "(over || v.used == p->seconds)", "over", "a package that is used up stays open"),
+    (A + "funds_package.c", "int64_t s = MIN(c->to_s, until_s) - c->from_s;", "int64_t s = c->to_s - c->from_s;",
+     "a term that was cut short reserves for its whole length"),
+    (D + "package.c", "p[i].expires_s <= from_s", "p[i].expires_s < from_s", "a package covers the second of its end"),
+    (D + "package.c", "end = from_s + MIN(end - from_s, p[i].left / qty_per_s);", "", "an empty package cuts nothing"),
+    (D + "package.c", "return x->wide ? 1 : -1;", "return x->wide ? -1 : 1;", "the wider package is used first"),
     (A + "funds_plan.c", "p->refunded_u = p->paid_u - consumed;", "", "what was given back is forgotten"),
     (A + "funds_plan.c", "MAX(MIN(b->now_s, p->end_s), p->start_s)", "p->end_s", "who leaves early pays all"),
     (A + "funds_rate.c", "if (!str_eq(p->window[i], w->id))", "if (true)",
@@ -189,16 +198,18 @@ MUTANTS = [
     (A + "usage_cost.c", "to = MIN(s->to_s, day.to_s);", "to = s->to_s;", "a part of a month is in two days"),
     (A + "usage_cost.c", "(to - from) * s->qty_per_s", "to - from", "two cards cost what one does"),
 ]
-APP_TESTS = [("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_spot", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
+APP_TESTS = [("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_package", []), ("tests/prop/prop_package", ["--cases", "6000", "--seed", "1"]), ("tests/unit/test_spot", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
              ("tests/unit/test_money_ops", []), ("tests/unit/test_wallet", []), ("tests/unit/test_funds", []),
              ("tests/prop/prop_funds", ["--cases", "600", "--seed", "1"]), ("tests/prop/prop_close", ["--cases", "3000", "--seed", "1"]),
              ("tests/unit/test_budget", []), ("tests/unit/test_supply", []), ("tests/unit/test_clearing", []),
              ("tests/unit/test_review", []), ("tests/prop/prop_supply", ["--cases", "2000", "--seed", "1"]),
              ("tests/prop/prop_payments", ["--cases", "3000", "--seed", "1"])]
+FIRST_APP = {D + "package.c"} # of the domain, tried by tests that link the app
 # what is most likely to find a mistake in a file, tried first
 FIRST = {A + "funds_budget.c": "test_budget", A + "supply.c": "test_supply", A + "usage_cost.c": "test_review",
          A + "clearing.c": "prop_payments", A + "fx.c": "prop_payments", A + "channel.c": "prop_payments",
          A + "op_channel.c": "prop_payments", A + "op_topup.c": "prop_payments", A + "funds_plan.c": "test_plan",
+         A + "funds_package.c": "test_package", D + "package.c": "test_package",
          A + "fund_hold.c": "test_wallet", A + "fund_source.c": "test_wallet", A + "fund_grant.c": "test_wallet",
          A + "fund_buy.c": "test_wallet", A + "funds_post.c": "test_wallet", A + "funds_spot.c": "test_spot",
          A + "close_write.c": "test_close", D + "bill.c": "prop_bill"}
@@ -243,9 +254,10 @@ def link(test, obj, folder, app):
     return exe
 
 def killed_by(obj, folder, path):
-    tests = APP_TESTS if path.startswith(A) else TESTS
+    app = path.startswith(A) or path in FIRST_APP
+    tests = APP_TESTS if app else TESTS
     for test, args in sorted(tests, key=lambda t: os.path.basename(t[0]) != FIRST.get(path)):
-        exe = link(test, obj, folder, path.startswith(A))
+        exe = link(test, obj, folder, app)
         try:
             r = subprocess.run([exe] + args, cwd=ROOT, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, timeout=120)

@@ -91,10 +91,45 @@ static void a_plan_renews_when_asked_and_ends_its_instance(void **state UNUSED)
     world_done(w);
 }
 
+/* Card-hours that run out while two instances use them: counted again, and closed. */
+static void a_package_is_counted_again(void **state UNUSED)
+{
+    struct world *w = world_new();
+    struct lab_file f = {0};
+    size_t packages = 0;
+
+    w->round_ms = 20000;
+    world_price(w, "package.1.day.gpu", "1.5", "package");
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"a\",\"no_end\":true}", NULL);
+    world_pass(w, 300000);
+    call_ok(w, "package_buy", "{\"hours\":1,\"plan\":\"day\"}", NULL);
+    call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"b\",\"no_end\":true}", NULL);
+    world_pass(w, 3000000);
+    call_ok(w, "instance_stop", NULL, "a");
+    call_ok(w, "instance_stop", NULL, "b");
+    w->round_ms = 600000;
+    world_pass(w, INT64_C(26) * 3600000);
+    assert_int_equal(lab_read(w, "bill_export", "2026-03", &f, NULL), ERR_OK);
+    struct refusal why;
+    char text[400];
+    int64_t line = lab_check(&f, NULL, &why);
+    if (line) {
+        refusal_text(&why, LANG_EN, text, sizeof(text));
+        print_message("# %s\n# %s\n", text, f.line[line - 1]);
+    }
+    assert_int_equal(line, 0);
+    for (size_t i = 0; i < f.len; i++)
+        packages += lab_is(f.line[i], "price") && strstr(f.line[i], "\"package.pkg_");
+    assert_int_equal(packages, 1);
+    lab_file_fini(&f);
+    world_done(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_and_a_spot_run_are_counted_again),
+        cmocka_unit_test(a_package_is_counted_again),
         cmocka_unit_test(a_plan_renews_when_asked_and_ends_its_instance),
     };
 
