@@ -122,10 +122,16 @@ static int64_t seconds(int64_t ms)
     return MAX((ms + MS_PER_S - 1) / MS_PER_S, (int64_t)1);
 }
 
+/* Up to whole minutes: what is announced alike waits in one class of the queue. */
+static int64_t minutes(int64_t s)
+{
+    return (s + 59) / 60 * 60;
+}
+
 /* How long a lease will have run by what is known. */
 static int64_t run_of(const struct op *op, const struct queue_lease *x)
 {
-    if (x->stop_at)
+    if (x->stop_at || x->ends_at <= op->now) /* it is being cleared away */
         return seconds(op->now + core_config_of(op->core)->stop_grace_ms - x->granted_at);
     if (x->ends_at == UTIME_NEVER)
         return seconds(op->now - x->granted_at) + LINE_OPEN_S;
@@ -217,7 +223,7 @@ static enum err add_wait(struct op *op, struct line *l, struct instance *i)
                                        .nodes = 1,
                                        .cards = ask.shape.gpu_count,
                                        .since_s = i->since / MS_PER_S,
-                                       .run_s = for_s ? for_s : LINE_OPEN_S}};
+                                       .run_s = minutes(for_s ? for_s : LINE_OPEN_S)}};
     suit_fill(l, &ask, w->fits);
     enter(l, w);
     return ERR_OK;
@@ -506,17 +512,29 @@ enum err line_tick(struct op *op)
     return ERR_OK;
 }
 
+static enum err refuse_limit(struct op *op, const struct instance *i, enum err code, int64_t limit)
+{
+    (void)refusef(&op->why, code, "what", "%s", i->shape.gpu_model);
+    refusal_setf(&op->why, "why", "the project's limit is %" PRId64 " cards", limit);
+    refusal_set(&op->why, "fit", code == ERR_CAPACITY_NONE ? "suanli rent --queue" : "suanli ls");
+    return code;
+}
+
 enum err line_admit(struct op *op, const struct instance *i, struct id *ret_node)
 {
     CLEANUP(line_fini) struct line l = {0};
     const struct line_wait *w;
+    struct queue_terms t;
 
     *ret_node = (struct id){""};
     TRY(line_list(op, &l, i));
-    if (l.list.len == 1)
+    TRY(line_terms(op, i->project, &t));
+    if (l.list.len == 1 && !t.cards_max)
         return ERR_OK;
     TRY(line_load(op, &l));
     w = wait_of(&l, pool_key(i->id.s));
+    if (w && t.cards_max && w->demand.cards > t.cards_max)
+        return refuse_limit(op, i, ERR_CAPACITY_NEVER, t.cards_max);
     if (!w || !w->in) /* a seat; or placing says why not */
         return ERR_OK;
     queue_decide(&l.q, op->now / MS_PER_S, &l.plan);
@@ -525,6 +543,8 @@ enum err line_admit(struct op *op, const struct instance *i, struct id *ret_node
             *ret_node = node_of(&l, l.q.run.at[*slot].node[0])->id;
     if (ret_node->s[0])
         return ERR_OK;
+    if (t.cards_max && l.q.projects.at[w->demand.project].used + w->demand.cards > t.cards_max)
+        return refuse_limit(op, i, ERR_CAPACITY_NONE, t.cards_max);
     (void)refusef(&op->why, ERR_CAPACITY_NONE, "what", "%s", i->shape.gpu_model);
     refusal_set(&op->why, "why", "others wait for these cards");
     refusal_set(&op->why, "fit", "suanli rent --queue");

@@ -19,7 +19,8 @@
 /* Ends what waited past its own end, starts all that may start, tells the others. */
 enum err line_tick(struct op *op);
 /* May the instance, whose row is there, start now? ret_node: only there; empty: anywhere.
- * ERR_CAPACITY_NONE: those who wait come first. */
+ * ERR_CAPACITY_NONE: those who wait come first, or the project is at its limit.
+ * ERR_CAPACITY_NEVER: more than its limit. */
 enum err line_admit(struct op *op, const struct instance *i, struct id *ret_node);
 /* Places in line and expected starts are written now instead of with a later tick. */
 enum err line_tell(struct op *op);

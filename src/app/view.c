@@ -57,7 +57,8 @@ struct instance_view {
     const struct instance *i; /* borrowed */
     struct lease lease;       /* the live one; id empty: none */
     struct lease_fact fact;
-    struct node node;
+    struct node node, held; /* held: for it, while it waits */
+    struct queue_told told;
     struct disk_list disks;
     struct shape runs;
     struct currency ccy;
@@ -89,6 +90,18 @@ static enum err load_money(struct op *op, struct instance_view *v)
     return funds_spent(op->store, v->i->id, &v->spent_u);
 }
 
+static enum err load_wait(struct op *op, struct instance_view *v)
+{
+    enum err e;
+
+    if (v->i->state != INSTANCE_QUEUED)
+        return ERR_OK;
+    e = store_queue_told_get(op->store, v->i->id, &v->told);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    return v->told.node.s[0] ? store_node_get(op->store, v->told.node, &v->held) : ERR_OK;
+}
+
 static enum err instance_view_load(struct op *op, struct instance_view *v)
 {
     enum err e;
@@ -102,9 +115,26 @@ static enum err instance_view_load(struct op *op, struct instance_view *v)
     }
     if (v->i->node.s[0])
         TRY(store_node_get(op->store, v->i->node, &v->node));
+    TRY(load_wait(op, v));
     TRY(store_disk_list_instance(op->store, v->i->id, &v->disks));
     TRY(view_currency(op, v->i->project, &v->ccy));
     return load_money(op, v);
+}
+
+void view_wait(struct json_writer *w, const char *key, const struct queue_told *t, const char *node)
+{
+    if (!t) {
+        json_none(w, key);
+        return;
+    }
+    json_object_begin(w, key);
+    json_i64(w, "place", t->place);
+    json_i64(w, "waiting", t->waiting);
+    json_time(w, "early", t->early);
+    json_time(w, "likely", t->likely);
+    json_time(w, "late", t->late);
+    text_or_none(w, "node", node);
+    json_object_finish(w);
 }
 
 static void write_state(struct op *op, const struct instance_view *v)
@@ -121,6 +151,7 @@ static void write_state(struct op *op, const struct instance_view *v)
     json_str(w, "reason_text",
              i->reason == END_NONE ? NULL : msg_tr(op->lang, reason_texts[i->reason]));
     view_problem(op, "why", &i->why);
+    view_wait(w, "wait", v->told.place ? &v->told : NULL, v->held.name);
     json_time(w, "since", i->since);
     json_time(w, "created_at", i->created_at);
     json_time(w, "ends_at", i->ends_at);

@@ -24,12 +24,35 @@ int confirm(struct cli *c, const char *flag, const char *question)
     return 0;
 }
 
+/* "3 of 7 in line, starts 14:20 (13:50 to 16:00)"; nothing when it does not wait. */
+static void wait_text(const json_t *o, struct strbuf *out)
+{
+    const json_t *w = json_object_get(o, "wait");
+    char early[64], likely[64], late[64];
+
+    if (!json_is_object(w))
+        return;
+    strbuf_addf(out, tr("%" PRId64 " of %" PRId64 " in line"), field_i64(w, "place"),
+                field_i64(w, "waiting"));
+    if (!field_is(w, "likely"))
+        return;
+    text_time(field_str(w, "likely"), likely, sizeof(likely));
+    strbuf_addf(out, tr(", starts %s"), likely);
+    if (!field_is(w, "late") || str_eq(field_str(w, "early"), field_str(w, "late")))
+        return;
+    text_time(field_str(w, "early"), early, sizeof(early));
+    text_time(field_str(w, "late"), late, sizeof(late));
+    strbuf_addf(out, tr(" (%s to %s)"), early, late);
+}
+
 static void note_of(const json_t *o, struct strbuf *out)
 {
     char text[64];
     const char *why = field_str(json_object_get(o, "why"), "detail");
 
-    if (*why) {
+    if (json_is_object(json_object_get(o, "wait"))) {
+        wait_text(o, out);
+    } else if (*why) {
         strbuf_add(out, why);
     } else if (field_is(o, "kept_until")) {
         text_time(field_str(o, "kept_until"), text, sizeof(text));
@@ -164,6 +187,19 @@ static void show_money(const json_t *o)
          tr(field_bool(o, "billing_disk") ? "on" : "off"));
 }
 
+static void show_wait(const json_t *o)
+{
+    AUTO_STRBUF struct strbuf b = {0};
+    const char *node = field_str(json_object_get(o, "wait"), "node");
+
+    strbuf_init(&b, 512);
+    wait_text(o, &b);
+    if (*node)
+        strbuf_addf(&b, tr("; held for it: %s"), node);
+    if (b.len)
+        line(N_("in line"), "%s", strbuf_str(&b));
+}
+
 static void show_state(const json_t *o)
 {
     char since[64], age[32];
@@ -177,6 +213,7 @@ static void show_state(const json_t *o)
         line(N_("state"), tr("%s since %s"), field_str(o, "state_text"), since);
     if (*field_str(o, "reason_text"))
         line(N_("reason"), "%s", field_str(o, "reason_text"));
+    show_wait(o);
     const json_t *why = json_object_get(o, "why");
     if (json_is_object(why)) {
         line(N_("why"), "%s", field_str(why, "detail"));

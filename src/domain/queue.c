@@ -469,13 +469,14 @@ static void hold(struct queue *q, const struct queue_class *c, struct queue_plan
     }
 }
 
-/* What would borrow waits behind what is within its project's share. The same for each, so that
- * giving back changes nobody's place: who gave back would else take the cards again. */
+/* Who has its share waits behind who has not. All of a project alike, whatever the demand's size,
+ * so that the small ones of a project never pass its large ones; and the same for each project, so
+ * that giving back changes nobody's place: who gave back would else take the cards again. */
 static int64_t set_back(const struct queue *q, const struct queue_class *c)
 {
-    double used = (double)q->projects.at[c->project].used + (double)c->nodes * c->cards;
+    double used = (double)q->projects.at[c->project].used;
 
-    if (q->share_sum == 0 || used <= queue_share_cards(q, c->project))
+    if (q->share_sum == 0 || used < queue_share_cards(q, c->project))
         return 0;
     return q->rules.patience_max_s + q->rules.whole_lead_s;
 }
@@ -611,6 +612,12 @@ void queue_decide(struct queue *q, int64_t now_s, struct queue_plan *plan)
     n = heap_make(q);
     while (n > 0) {
         struct queue_class *c = q->classes.at[0];
+        int64_t due = c->due;
+        due_set(q, c); /* its project may borrow now, by what another class started */
+        if (c->due > due) {
+            sift(q->classes.at, n, 0);
+            continue;
+        }
         bool more = look(q, c, plan);
         if (!more && c->blocked && !q->rules.backfill)
             break;

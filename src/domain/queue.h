@@ -9,9 +9,9 @@
  * lead before others of their age, since whole nodes are rare. The earlier due date goes first, so
  * short work passes long work, and nobody is passed for ever: what arrives patience_max_s plus the
  * lead later comes later.
- * Each priority step divides the patience by four. A project may borrow what others leave: a demand
- * that would take its project above its share waits behind those that stay within theirs, unless it
- * is older by the longest patience and lead.
+ * Each priority step divides the patience by four. A project may borrow what others leave: the
+ * demands of one that has its share already wait behind those of projects below theirs, unless they
+ * are older by the longest patience and lead.
  *
  * Who is due but does not fit gets a reservation: the nodes where it fits first, by the estimates,
  * and the moment. Those behind may use these nodes until then, and all other nodes at any time

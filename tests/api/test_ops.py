@@ -204,6 +204,12 @@ case("node_sync", A, "node_auth", body={"proto": 1})
 end = time.monotonic() + 10
 while time.monotonic() < end and d.must("GET", "/v1/images", token=A)["items"][0]["state"] != "ready":
     time.sleep(0.1)
+case("queue_list", OP, None)
+case("queue_list", A, "forbidden")
+case("queue_set", OP, None, ["alice"], {"share": 2, "priority": 1})
+case("queue_set", OP, "not_found", ["nobody"], {"share": 2})
+case("queue_set", OP, "validation", ["alice"], {"priority": 9})
+case("queue_set", OP, None, ["alice"], {"share": 1, "priority": 0})
 listed = case("node_list", OP, None)
 case("node_list", A, "forbidden")
 tap.ok(next(n for n in listed["items"] if n["name"] == "n1")["gpus"], "the node's cards are known", listed)
