@@ -206,6 +206,26 @@ static void test_shared(void **state)
     store_close(s);
 }
 
+/* A term that its end makes shorter reserves no more than it will run. */
+static void test_short_term(void **state)
+{
+    (void)state;
+    struct store *s = books_new(100000000);
+    struct funds_lease l = lease_ask("lea_a", "ins_a", 2);
+    struct refusal why = {0};
+    struct funds_term t;
+
+    offer(s, "prc_o", "package.10.day.gpu", 1000000);
+    (void)buy(s, 0, "a", "package.10.day.gpu");
+    l.disk_count = 0;
+    l.ends_at = NOW(250);
+    ok(funds_lease_open(s, T0, TERM_S, &l, &t, &why));
+    assert_int_equal(t.paid_until, NOW(250));
+    assert_int_equal(look(s, 0, "pkg_a").reserved, 500);
+    check_books(s, T0);
+    store_close(s);
+}
+
 /* Its end is exclusive and cuts at the second; what is left lapses, its money too. */
 static void test_expiry(void **state)
 {
@@ -347,6 +367,7 @@ int main(void)
         {"narrower before wider, earlier end first, cut at each second", test_order, 0, 0, 0},
         {"what a package does not cover is charged on demand", test_overflow, 0, 0, 0},
         {"two leases never count with the same seconds", test_shared, 0, 0, 0},
+        {"a shorter term reserves less", test_short_term, 0, 0, 0},
         {"its end is exclusive; what is left lapses", test_expiry, 0, 0, 0},
         {"bought while something runs: from this second on", test_bought_late, 0, 0, 0},
         {"no offer, no money, no budget", test_refused, 0, 0, 0},
