@@ -178,8 +178,8 @@ static void test_places_hold_it(void **state UNUSED)
     static const char *const rows[] = {
         "{\"model\":\"Qwen2.5-7B\",\"task\":\"lora\"}",
         "{\"model\":\"Llama-3.1-70B\",\"task\":\"infer\",\"framework\":\"vllm\"}",
-        "{\"model\":\"Llama-3.1-70B\",\"task\":\"infer\",\"framework\":\"llama.cpp\","
-        "\"quant\":\"Q4_K_M\"}",
+        ("{\"model\":\"Llama-3.1-70B\",\"task\":\"infer\",\"framework\":\"llama.cpp\","
+         "\"quant\":\"Q4_K_M\"}"),
         "{\"model\":\"Qwen2.5-14B\",\"task\":\"infer\",\"batch\":8}",
         "{\"model\":\"Mixtral-8x7B\",\"task\":\"qlora\"}",
         "{\"model\":\"Llama-3.1-8B\",\"task\":\"full\",\"parallel\":\"dp=4,fsdp\"}",
