@@ -44,21 +44,30 @@ bool bill_page_full(const struct bill_file *f)
     return f->json->out->len >= BILL_PAGE_BYTES;
 }
 
-static enum err write_zone(struct bill_file *f)
+/* The zone of the month. ret_before: the one that it follows at the begin of this very month, or
+ * NULL. */
+static const struct zone *month_zone(const struct bill_file *f, const struct zone **ret_before)
+{
+    const struct zone *z = &f->b.zone;
+
+    *ret_before = z->before && f->month.from_s == z->since_s ? z->before : NULL;
+    return z->before && f->month.to_s <= z->since_s ? z->before : z;
+}
+
+static void write_zone(struct bill_file *f, const char *name)
 {
     size_t len = 0;
-    const void *bytes = funds_zone_bytes(f->b.zone.name, &len);
+    const void *bytes = funds_zone_bytes(name, &len);
 
     if (!bytes)
-        return ERR_OK;
+        return;
     size_t size = sodium_base64_encoded_len(len, sodium_base64_VARIANT_ORIGINAL);
     AUTO_FREE char *text = mem_alloc(size);
     (void)sodium_bin2base64(text, size, bytes, len, sodium_base64_VARIANT_ORIGINAL);
     bill_line_begin(f, "zone");
-    json_str(f->json, "name", f->b.zone.name);
+    json_str(f->json, "name", name);
     json_str(f->json, "tzif", text);
     bill_line_finish(f);
-    return ERR_OK;
 }
 
 static void write_price(struct bill_file *f, const struct price_row *p)
@@ -110,6 +119,7 @@ enum err bill_file_head(struct bill_file *f)
 {
     struct window_list windows = {0};
     char month[16], key[SIGN_KEY_TEXT];
+    const struct zone *before, *zone = month_zone(f, &before);
     struct sign_key platform;
 
     TRY(funds_platform_key(f->store, &platform));
@@ -121,7 +131,8 @@ enum err bill_file_head(struct bill_file *f)
     json_str(f->json, "project", f->project.id.s);
     json_str(f->json, "name", f->project.name);
     json_str(f->json, "month", month);
-    json_str(f->json, "zone", f->b.zone.name);
+    json_str(f->json, "zone", zone->name);
+    json_str(f->json, "zone_before", before ? before->name : "");
     json_str(f->json, "currency", f->b.ccy.code);
     json_i64(f->json, "from_s", f->month.from_s);
     json_i64(f->json, "to_s", f->month.to_s);
@@ -129,9 +140,13 @@ enum err bill_file_head(struct bill_file *f)
     json_flag(f->json, "open", f->open);
     json_str(f->json, "key", key);
     bill_line_finish(f);
-    TRY(write_zone(f));
+    write_zone(f, zone->name);
+    if (before)
+        write_zone(f, before->name);
     enum err e =
         money_window_month(f->store, f->project.id, f->month.year, f->month.month, &windows);
+    if (e == ERR_OK)
+        e = bill_file_corrected(f, &windows);
     if (e == ERR_OK)
         e = write_prices(f, &windows);
     vec_fini(&windows);

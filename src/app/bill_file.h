@@ -3,7 +3,7 @@
  * over everything before it; the last line carries the platform's seal over all. Reader. */
 #pragma once
 
-#include "app/funds_int.h"
+#include "app/close.h"
 #include "store/rows_proof.h"
 
 #define BILL_SUM_TEXT 17 /* 16 hex digits and NUL */
@@ -16,6 +16,8 @@ struct bill_file {
     struct period month;
     int64_t cut_s;               /* everything used before it is in the file, nothing after */
     int64_t seq_to;              /* journal rows up to here */
+    int64_t seq_before;          /* the row before the first, once the statement is written */
+    struct statement_row st;     /* closed false: the month is not closed */
     struct account_ids accounts; /* owned: of the project */
     bool open;                   /* more may come: usage of this month, or charges of it */
     /* where the file is, carried from page to page */
@@ -42,6 +44,11 @@ enum err bill_file_lease(struct bill_file *f, struct id lease, utime_t from_ms,
 /* All windows with their spans, accounts; what the journal begins with. */
 enum err bill_file_windows(struct bill_file *f);
 enum err bill_file_accounts(struct bill_file *f, int64_t *ret_seq);
+/* The statement of a closed month, its lines and taxes, what was invoiced of it; nothing while the
+ * month is open. */
+enum err bill_file_statement(struct bill_file *f);
+/* Adds the windows of earlier months that the statement corrects. */
+enum err bill_file_corrected(struct bill_file *f, struct window_list *io_l);
 /* Rows of the journal from seq on; ret_next: 0 when all are there. */
 enum err bill_file_rows(struct bill_file *f, int64_t seq, int64_t *ret_next);
 enum err bill_file_finish(struct bill_file *f);

@@ -272,7 +272,7 @@ enum err bill_file_rows(struct bill_file *f, int64_t seq, int64_t *ret_next)
     for (size_t i = 0; i < rows.len && e == ERR_OK; i++, seq++) {
         const struct ledger_transfer *t = &rows.at[i];
 
-        if (is_own(f, t->dr) || is_own(f, t->cr)) {
+        if (is_own(f, t->dr) || is_own(f, t->cr) || (f->st.closed && str_eq(t->owner, f->st.id))) {
             others_line(f, o);
             transfer_line(f, t, seq);
         } else {

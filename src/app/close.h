@@ -45,9 +45,6 @@ enum err tax_book_group(struct tax_book *t, const char *sku, int32_t *ret_group,
 const char *tax_reason_code(enum tax_reason r);
 /* An English key of the catalogue; of a code that was stored. */
 const char *tax_reason_text(const char *code);
-/* tax_of for a base of any sign: a base below zero is the mirror of the same above it. */
-enum err tax_of_signed(int64_t amount_minor, struct tax_rate rate, bool inclusive,
-                       struct tax_group *ret_g);
 /* "tax.output.CN.6/100.CNY" */
 void close_tax_account(const struct statement_tax_row *g, struct currency ccy,
                        char ret_id[LEDGER_KEY_SIZE]);

@@ -131,17 +131,3 @@ enum err tax_book_group(struct tax_book *t, const char *sku, int32_t *ret_group,
     *ret_group = t->group_count++;
     return ERR_OK;
 }
-
-enum err tax_of_signed(int64_t amount_minor, struct tax_rate rate, bool inclusive,
-                       struct tax_group *ret_g)
-{
-    struct tax_group g;
-
-    if (amount_minor >= 0)
-        return tax_of(amount_minor, rate, inclusive, ret_g);
-    if (amount_minor == INT64_MIN)
-        return ERR_MONEY_RANGE;
-    TRY(tax_of(-amount_minor, rate, inclusive, &g));
-    *ret_g = (struct tax_group){-g.net_minor, -g.tax_minor, -g.gross_minor};
-    return ERR_OK;
-}

@@ -44,7 +44,8 @@ static enum err cursor_write(struct bill_file *f, const struct place *p)
                          ",%d,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%s",
                          p->section, p->lease[0] ? p->lease : "-", p->pos,
                          p->boot.boot[0] ? p->boot.boot : "-", p->boot.key, f->cut_s, f->seq_to,
-                         f->open, f->lines, f->windows, f->rated_u, f->posted_u, digest);
+                         f->open + 2 * f->st.closed, f->lines, f->windows, f->rated_u, f->posted_u,
+                         digest);
     CHECK(ok);
     sign_make(&key, message, cursor_message(f, text, message, sizeof(message)), sig);
     hex_write(sig, sizeof(sig), sig_text);
@@ -86,7 +87,7 @@ static enum err cursor_take(struct op *op, struct bill_file *f, const char *give
     const char *last = strrchr(given, ','), *at = text;
     unsigned char sig[SIGN_SIZE];
     struct sign_key key;
-    int64_t open = 0;
+    int64_t state = 0;
 
     TRY(funds_platform_key(f->store, &key));
     if (!last ||
@@ -97,10 +98,11 @@ static enum err cursor_take(struct op *op, struct bill_file *f, const char *give
     bool ok = number(&at, &p->section) && field(&at, p->lease, sizeof(p->lease)) &&
               number(&at, &p->pos) && field(&at, p->boot.boot, sizeof(p->boot.boot)) &&
               number(&at, &p->boot.key) && number(&at, &f->cut_s) && number(&at, &f->seq_to) &&
-              number(&at, &open) && number(&at, &f->lines) && number(&at, &f->windows) &&
+              number(&at, &state) && number(&at, &f->lines) && number(&at, &f->windows) &&
               number(&at, &f->rated_u) && number(&at, &f->posted_u) &&
               field(&at, digest, sizeof(digest)) && hex_read(digest, f->digest, sizeof(f->digest));
-    f->open = open != 0;
+    f->open = (state & 1) != 0;
+    f->st.closed &= (state & 2) != 0; /* what was closed since the first page is not in this file */
     return ok ? ERR_OK : refuse(&op->why, ERR_CURSOR);
 }
 
@@ -115,6 +117,10 @@ static enum err file_bounds(struct bill_file *f)
     f->cut_s = MAX(f->cut_s, f->month.from_s);
     TRY(proof_row_of_month(f->store, f->project.id, f->month.year, f->month.month,
                            f->month.to_s * MS_PER_S, &f->seq_to));
+    if (f->st.closed) { /* and with what the close moved */
+        TRY(proof_row_of_owner(f->store, f->st.id, &last));
+        f->seq_to = MAX(f->seq_to, MAX(last, f->st.journal));
+    }
     /* on to the head of that day when the day is over: only such heads are published */
     TRY(proof_row_last(f->store, &last));
     TRY(proof_day_of_row(f->store, f->seq_to, &day));
@@ -183,6 +189,7 @@ static enum err page(struct bill_file *f, struct place *p)
     }
     if (p->section == SECTION_WINDOWS) {
         TRY(bill_file_windows(f));
+        TRY(bill_file_statement(f));
         TRY(bill_file_accounts(f, &p->pos));
         p->section = SECTION_ROWS;
     }
@@ -200,13 +207,16 @@ enum err op_bill_export(struct op *op)
     TRY(people_try(op, store_project_get(op->store, op->who.project, &f.project)));
     TRY(books_open(op->store, op->now, f.project.id, &f.b, &op->why));
     TRY(month_arg(op, &f.b, &given, &f.month));
+    enum err e = close_statement(op->store, f.project.id, f.month.year, f.month.month, &f.st);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
     if (after) {
         TRY(cursor_take(op, &f, after, &p));
     } else {
         TRY(file_bounds(&f));
         TRY(bill_file_head(&f));
     }
-    enum err e = proof_accounts(op->store, f.project.id, &f.accounts);
+    e = proof_accounts(op->store, f.project.id, &f.accounts);
     if (e == ERR_OK)
         e = page(&f, &p);
     vec_fini(&f.accounts);

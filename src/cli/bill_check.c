@@ -101,15 +101,16 @@ utime_t row_time(struct check_row *r, const char *key)
 static enum err check_head_line(struct bill_check *c, struct check_row *r)
 {
     struct bill_said *s = &c->said;
-    char format[32], currency[8], project[ID_SIZE];
+    char format[32], currency[8];
     unsigned char key[SIGN_KEY_SIZE];
 
     (void)row_copy(r, "format", format, sizeof(format));
     int64_t rules = row_i64(r, "rules");
-    (void)row_copy(r, "project", project, sizeof(project));
+    (void)row_copy(r, "project", c->project.s, sizeof(c->project.s));
     (void)row_copy(r, "name", s->project, sizeof(s->project));
     (void)row_copy(r, "month", s->month, sizeof(s->month));
     (void)row_copy(r, "zone", s->zone, sizeof(s->zone));
+    (void)row_copy(r, "zone_before", c->before_name, sizeof(c->before_name));
     (void)row_copy(r, "currency", currency, sizeof(currency));
     c->month.from_s = row_i64(r, "from_s");
     c->month.to_s = row_i64(r, "to_s");
@@ -124,8 +125,8 @@ static enum err check_head_line(struct bill_check *c, struct check_row *r)
     if (s->cut_s < c->month.from_s || s->cut_s > c->month.to_s ||
         (!s->open && s->cut_s != c->month.to_s))
         return check_differs(c, tr("the time it goes to is not in its month"));
-    if (zone_builtin(s->zone, &c->zone))
-        c->has_zone = true;
+    c->has_zone = zone_builtin(s->zone, &c->zone);
+    c->has_before = zone_builtin(c->before_name, &c->before);
     return ERR_OK;
 }
 
@@ -134,7 +135,14 @@ static enum err month_over(struct bill_check *c)
 {
     struct period p;
 
-    if (!c->has_zone || period_parse(&c->zone, c->said.month, &p) != ERR_OK || p.day != 0)
+    if (c->has_zone && c->has_before) {
+        period_month_at(&c->before, c->month.from_s, &p);
+        if (p.from_s != c->month.from_s)
+            return check_differs(c, tr("the zone %s changes within a month"), c->before_name);
+        zone_follow(&c->zone, &c->before, c->month.from_s);
+    }
+    if (!c->has_zone || c->has_before != (c->before_name[0] != '\0') ||
+        period_parse(&c->zone, c->said.month, &p) != ERR_OK || p.day != 0)
         return check_differs(c, tr("the zone %s is not in the file"), c->said.zone);
     if (p.from_s != c->month.from_s || p.to_s != c->month.to_s)
         return check_differs(c, tr("the borders of the month are others in its zone"));
@@ -145,18 +153,21 @@ static enum err month_over(struct bill_check *c)
 static enum err check_zone_line(struct bill_check *c, struct check_row *r)
 {
     const char *name = row_text(r, "name"), *text = row_text(r, "tzif");
+    bool second = c->has_zone;
+    bool *has = second ? &c->has_before : &c->has_zone;
+    unsigned char **bytes = &c->tzif[second];
     size_t max = strlen(text), n = 0;
 
     if (r->bad)
         return ERR_OK;
-    if (c->has_zone || !str_eq(name, c->said.zone))
+    if (*has || !str_eq(name, second ? c->before_name : c->said.zone) || !name[0])
         return check_differs(c, tr("not the zone of the head"));
-    c->tzif = mem_alloc(max + 1);
-    if (sodium_base642bin(c->tzif, max + 1, text, max, NULL, &n, NULL,
+    *bytes = mem_alloc(max + 1);
+    if (sodium_base642bin(*bytes, max + 1, text, max, NULL, &n, NULL,
                           sodium_base64_VARIANT_ORIGINAL) != 0 ||
-        zone_parse(c->said.zone, c->tzif, n, &c->zone) != ERR_OK)
+        zone_parse(name, *bytes, n, second ? &c->before : &c->zone) != ERR_OK)
         return check_differs(c, tr("not the bytes of a zone"));
-    c->has_zone = true;
+    *has = true;
     return ERR_OK;
 }
 
@@ -234,15 +245,27 @@ static const struct kind {
     bool once;
     check_kind *take;
 } kinds[] = {
-    {"head", 1, true, check_head_line},          {"zone", 2, true, check_zone_line},
-    {"price", 3, false, check_price_line},       {"lease", 4, false, check_lease_line},
-    {"gap", 4, false, check_gap_line},           {"key", 4, false, check_key_line},
-    {"boot", 4, false, check_boot_line},         {"slice", 4, false, check_slice_line},
-    {"window", 5, false, check_window_line},     {"span", 5, false, check_span_line},
-    {"journal", 6, true, check_journal_line},    {"account", 7, false, check_account_line},
-    {"transfer", 8, false, check_transfer_line}, {"rows", 8, false, check_rows_line},
-    {"day", 8, false, check_day_line},           {"total", 9, true, check_total_line},
-    {"end", 10, true, check_end_line},
+    {"head", 1, true, check_head_line},
+    {"zone", 2, false, check_zone_line},
+    {"price", 3, false, check_price_line},
+    {"lease", 4, false, check_lease_line},
+    {"gap", 4, false, check_gap_line},
+    {"key", 4, false, check_key_line},
+    {"boot", 4, false, check_boot_line},
+    {"slice", 4, false, check_slice_line},
+    {"window", 5, false, check_window_line},
+    {"span", 5, false, check_span_line},
+    {"statement", 6, true, check_statement_line},
+    {"line", 7, false, check_row_line},
+    {"tax", 8, false, check_tax_line},
+    {"invoice", 9, false, check_invoice_line},
+    {"journal", 10, true, check_journal_line},
+    {"account", 11, false, check_account_line},
+    {"transfer", 12, false, check_transfer_line},
+    {"rows", 12, false, check_rows_line},
+    {"day", 12, false, check_day_line},
+    {"total", 13, true, check_total_line},
+    {"end", 14, true, check_end_line},
 };
 
 /* Leaving lines of some rank behind. */
@@ -255,9 +278,14 @@ static enum err rank_over(struct bill_check *c, int to)
     if (c->rank < 6 && to >= 6) {
         TRY(check_window_over(c));
         TRY(check_seconds_over(c));
+        check_windows_sort(c);
     }
-    if (c->rank < 9 && to >= 9)
+    if (c->rank < 10 && to >= 10)
+        TRY(check_statement_over(c));
+    if (c->rank < 13 && to >= 13) {
         TRY(check_journal_over(c));
+        TRY(check_close_over(c));
+    }
     return ERR_OK;
 }
 
@@ -332,7 +360,7 @@ static enum err line_take(struct bill_check *c, struct check_row *r)
     if (!k)
         return check_differs(c, tr("a kind of line that this version does not know"));
     if (k->rank < c->rank || (k->once && k->rank == c->rank) || (c->rank == 0 && k->rank != 1) ||
-        c->ended || (k->rank == 10 && c->rank != 9))
+        c->ended || (k->rank == 14 && c->rank != 13))
         return check_differs(c, tr("a line of kind %s does not belong here"), name);
     TRY(rank_over(c, k->rank));
     c->rank = k->rank;
@@ -403,7 +431,9 @@ void bill_check_free_ptr(struct bill_check **io_c)
     vec_fini(&c->accounts);
     vec_fini(&c->raw);
     vec_fini(&c->told);
-    free(c->tzif);
+    free(c->tzif[0]);
+    free(c->tzif[1]);
+    check_close_fini(c);
     free(c);
     *io_c = NULL;
 }

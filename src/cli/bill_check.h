@@ -10,6 +10,7 @@
 #include "domain/calendar.h"
 #include "domain/ledger.h"
 #include "domain/price.h"
+#include "domain/tax.h"
 #include "domain/types.h"
 
 #define BILL_LINE_MAX ((size_t)1 << 20)
@@ -26,6 +27,8 @@ struct bill_said { /* what the file says of itself */
     struct currency ccy;
     bool open;
     int64_t cut_s;
+    char number[NAME_SIZE]; /* of the statement; "": the month is not closed */
+    int64_t payable_minor;
 };
 
 struct bill_check;

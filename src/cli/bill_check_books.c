@@ -17,6 +17,21 @@ static int window_order(const void *a, const void *b)
     return strcmp(x->id, y->id);
 }
 
+void check_windows_sort(struct bill_check *c)
+{
+    if (c->windows.len > 1)
+        qsort(c->windows.at, c->windows.len, sizeof(c->windows.at[0]), window_order);
+}
+
+struct check_window *check_window_find(struct bill_check *c, const char *id)
+{
+    struct check_window key = {0};
+
+    (void)str_copy(key.id, sizeof(key.id), id);
+    return c->windows.len ? bsearch(&key, c->windows.at, c->windows.len, sizeof(key), window_order)
+                          : NULL;
+}
+
 static bool head_known(struct bill_check *c, const unsigned char hash[LEDGER_HASH_SIZE])
 {
     return c->wants_head && memcmp(hash, c->want_head, LEDGER_HASH_SIZE) == 0;
@@ -35,8 +50,6 @@ enum err check_journal_line(struct bill_check *c, struct check_row *r)
         return check_differs(c, tr("not the head of a day"));
     c->found_head |= head_known(c, c->chain);
     c->has_journal = true;
-    if (c->windows.len > 1)
-        qsort(c->windows.at, c->windows.len, sizeof(c->windows.at[0]), window_order);
     return ERR_OK;
 }
 
@@ -81,12 +94,9 @@ static enum err move(struct bill_check *c, const char *account, int64_t u, bool 
 
 static enum err charge(struct bill_check *c, const struct ledger_transfer *t)
 {
-    struct check_window key = {0}, *w;
+    struct check_window *w = check_window_find(c, t->owner);
     bool back = str_starts(t->dr, "revenue.");
 
-    memcpy(key.id, t->owner, sizeof(key.id));
-    w = c->windows.len ? bsearch(&key, c->windows.at, c->windows.len, sizeof(key), window_order)
-                       : NULL;
     if (!w || (!back && !str_starts(t->cr, "revenue.")))
         return ERR_OK;
     return micro_add(w->charged_u, back ? -t->amount : t->amount, &w->charged_u);
@@ -122,7 +132,7 @@ enum err check_transfer_line(struct bill_check *c, struct check_row *r)
     if (t.step != LEDGER_POSTED && t.step != LEDGER_POST)
         return ERR_OK;
     if (move(c, t.dr, -t.amount, &own) != ERR_OK || move(c, t.cr, t.amount, &own) != ERR_OK ||
-        charge(c, &t) != ERR_OK)
+        charge(c, &t) != ERR_OK || check_close_transfer(c, &t, &own) != ERR_OK)
         return check_differs(c, tr("the sum passes what can be counted"));
     return own ? ERR_OK : check_differs(c, tr("a row of accounts that are not in the file"));
 }

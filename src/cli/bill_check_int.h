@@ -39,6 +39,8 @@ struct check_window {
     size_t price;
     int64_t qty, rated_u, posted_u; /* as the file says */
     int64_t sum_qty, charged_u;     /* as counted */
+    int64_t from_s, to_s;           /* of its spans */
+    bool billed;                    /* the statement has a line of it */
 };
 struct check_second { /* seconds of a subject that some window has */
     struct id subject;
@@ -49,18 +51,73 @@ struct check_account {
     int64_t opening_u, closing_u, balance_u;
 };
 
+/* A closed month. */
+#define CHECK_TAXES_MAX 16
+enum check_line_kind { CHECK_USAGE, CHECK_CORRECTION, CHECK_CHARGE, CHECK_CREDIT };
+struct check_line {
+    enum check_line_kind kind;
+    char source[LEDGER_KEY_SIZE];
+    struct id price;
+    int64_t n, tax, line;
+    int64_t qty_from, qty_to, amount_u, printed_minor, from_s, to_s;
+    int64_t from_u;   /* what the window cost before */
+    int64_t before_u; /* what the journal had charged before the file's first row */
+};
+struct check_tax {
+    struct tax_rate rate;
+    bool inclusive;
+    char account[LEDGER_KEY_SIZE];
+    int64_t base_minor;
+    struct tax_group g;
+    int64_t line, sum_minor, moved_u; /* as counted */
+};
+struct check_invoice {
+    char number[NAME_SIZE];
+    int64_t net_minor, tax_minor, rest_minor;
+    bool mistake; /* taken back as one */
+};
+struct check_statement {
+    bool here, strange; /* strange: the close moved what no close moves */
+    char id[LEDGER_KEY_SIZE], category[8];
+    struct tax_sale sale;
+    int64_t minor_u, lines, total_u, residue_u, lines_minor, net_minor, tax_minor, payable_minor;
+    int64_t back_u; /* residue that the journal gave back */
+};
+struct check_charge { /* a charge of the journal: posted to a window, or by a source of a term */
+    char owner[LEDGER_KEY_SIZE], dr[LEDGER_KEY_SIZE], group[LEDGER_KEY_SIZE];
+    int64_t seq, amount;
+    bool posted;
+};
+struct check_bought {
+    char id[LEDGER_KEY_SIZE];
+    int64_t u;
+    bool here, billed; /* bought in this month; the statement has a line of it */
+};
+struct check_part { /* what an account paid: of something bought, or of a tax group */
+    char id[LEDGER_KEY_SIZE], account[LEDGER_KEY_SIZE];
+    int64_t tax, u;
+};
+
 struct bill_check {
     struct bill_counts counts;
     struct bill_said said;
     struct refusal *why; /* of the call in work */
     unsigned char digest[LEDGER_HASH_SIZE], want_head[LEDGER_HASH_SIZE];
     bool wants_head, found_head, ended, has_lease, has_journal;
-    int rank; /* lines come in the order of their kinds */
-    struct zone zone;
-    unsigned char *tzif; /* owned; what zone borrows */
-    bool has_zone;
-    char zone_name[ZONE_NAME_SIZE];
+    int rank;                 /* lines come in the order of their kinds */
+    struct zone zone, before; /* before: its months ended with the begin of this one */
+    unsigned char *tzif[2];   /* owned; what they borrow */
+    bool has_zone, has_before;
+    char before_name[ZONE_NAME_SIZE];
+    struct id project;
     struct period month;
+    struct check_statement st;
+    VEC(struct check_line) lines;
+    VEC(struct check_tax) taxes;
+    VEC(struct check_invoice) invoices;
+    VEC(struct check_charge) charges;
+    VEC(struct check_bought) bought;
+    VEC(struct check_part) parts, credits;
     VEC(struct check_price) prices;
     VEC(struct check_key) keys;
     VEC(struct check_lease) leases;
@@ -103,9 +160,18 @@ enum err check_differs(struct bill_check *c, const char *fmt, ...) PRINTF_LIKE(2
 typedef enum err check_kind(struct bill_check *c, struct check_row *r);
 check_kind check_lease_line, check_gap_line, check_key_line, check_boot_line, check_slice_line,
     check_window_line, check_span_line, check_journal_line, check_account_line, check_transfer_line,
-    check_rows_line, check_day_line;
+    check_rows_line, check_day_line, check_statement_line, check_row_line, check_tax_line,
+    check_invoice_line;
 /* What is only known when all lines of a sort are there. */
 enum err check_lease_over(struct bill_check *c);
 enum err check_window_over(struct bill_check *c);
 enum err check_seconds_over(struct bill_check *c);
 enum err check_journal_over(struct bill_check *c);
+enum err check_statement_over(struct bill_check *c);
+enum err check_close_over(struct bill_check *c); /* after the journal */
+/* Windows by id, for the lines and the journal. */
+void check_windows_sort(struct bill_check *c);
+struct check_window *check_window_find(struct bill_check *c, const char *id);
+/* A posted row of the journal, for a closed month; io_own: it belongs to the close. */
+enum err check_close_transfer(struct bill_check *c, const struct ledger_transfer *t, bool *io_own);
+void check_close_fini(struct bill_check *c);

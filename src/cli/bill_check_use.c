@@ -313,12 +313,13 @@ static struct check_window *window_now(struct bill_check *c)
     return c->windows.len ? &c->windows.at[c->windows.len - 1] : NULL;
 }
 
+/* instance empty: of the whole project, whose tiers count it together */
 static int64_t sent_bytes(const struct bill_check *c, struct id instance)
 {
     int64_t sum = 0;
 
     for (size_t i = 0; i < c->leases.len; i++)
-        if (str_eq(c->leases.at[i].instance.s, instance.s) &&
+        if ((!instance.s[0] || str_eq(c->leases.at[i].instance.s, instance.s)) &&
             __builtin_add_overflow(sum, c->leases.at[i].tx_bytes, &sum))
             return INT64_MAX;
     return sum;
@@ -474,7 +475,7 @@ static bool price_right(const struct bill_check *c, const struct check_window *w
     if (w->meter != METER_GPU && w->meter != METER_CPU && w->meter != METER_EGRESS)
         return binds(c, w->price, c->prices.at[w->price].v.valid_from_s, from_s, to_s);
     for (size_t i = 0; i < c->leases.len; i++)
-        if (str_eq(c->leases.at[i].instance.s, w->instance.s) &&
+        if ((!w->instance.s[0] || str_eq(c->leases.at[i].instance.s, w->instance.s)) &&
             proven_from(&c->leases.at[i], from_s) > from_s &&
             binds(c, w->price, c->leases.at[i].started_s, from_s, to_s))
             return true;
@@ -498,6 +499,8 @@ enum err check_span_line(struct bill_check *c, struct check_row *r)
     if (!price_right(c, w, from, to))
         return check_differs(c, tr("price version %s does not bind these seconds"),
                              c->prices.at[w->price].v.id.s);
+    w->from_s = w->to_s ? MIN(w->from_s, from) : from;
+    w->to_s = MAX(w->to_s, to);
     if (__builtin_add_overflow(w->sum_qty, qty, &w->sum_qty))
         return check_differs(c, tr("the sum passes what can be counted"));
     if (w->meter != METER_EGRESS)

@@ -33,6 +33,20 @@ enum err tax_of(int64_t amount_minor, struct tax_rate rate, bool inclusive,
     return ERR_OK;
 }
 
+enum err tax_of_signed(int64_t amount_minor, struct tax_rate rate, bool inclusive,
+                       struct tax_group *ret_g)
+{
+    struct tax_group g;
+
+    if (amount_minor >= 0)
+        return tax_of(amount_minor, rate, inclusive, ret_g);
+    if (amount_minor == INT64_MIN)
+        return ERR_MONEY_RANGE;
+    TRY(tax_of(-amount_minor, rate, inclusive, &g));
+    *ret_g = (struct tax_group){-g.net_minor, -g.tax_minor, -g.gross_minor};
+    return ERR_OK;
+}
+
 enum err tax_line_nets(const int64_t *gross_minor, size_t n, int64_t net_minor,
                        struct bill_share *scratch, int64_t *ret_net_minor)
 {

@@ -18,6 +18,9 @@ enum err tax_half_up(int64_t a, int64_t n, int64_t d, int64_t *ret_v);
 /* amount is the gross when inclusive, else the net. */
 enum err tax_of(int64_t amount_minor, struct tax_rate rate, bool inclusive,
                 struct tax_group *ret_group);
+/* The same for an amount of any sign: one below zero is the mirror of the same above it. */
+enum err tax_of_signed(int64_t amount_minor, struct tax_rate rate, bool inclusive,
+                       struct tax_group *ret_g);
 /* Net of each printed line of an inclusive group, adding up to the group's net (largest remainder).
  */
 enum err tax_line_nets(const int64_t *gross_minor, size_t n, int64_t net_minor,

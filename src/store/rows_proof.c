@@ -240,6 +240,13 @@ enum err proof_row_of_month(struct store *s, struct id project, int64_t year, in
         ret_seq);
 }
 
+enum err proof_row_of_owner(struct store *s, const char *owner, int64_t *ret_seq)
+{
+    return number_one(
+        sql_open(s, "SELECT coalesce(max(seq), 0) FROM transfer WHERE owner=?", "t", owner),
+        ret_seq);
+}
+
 enum err proof_balance(struct store *s, const char *account, int64_t seq, int64_t *ret_u)
 {
     return number_one(

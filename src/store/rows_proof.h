@@ -69,6 +69,8 @@ enum err proof_row_of_month(struct store *s, struct id project, int64_t year, in
                             utime_t to_ms, int64_t *ret_seq);
 /* The day whose rows include seq; its head so far. */
 enum err proof_day_of_row(struct store *s, int64_t seq, struct ledger_day_row *ret_d);
+/* The last row that belongs to an owner; 0: none. */
+enum err proof_row_of_owner(struct store *s, const char *owner, int64_t *ret_seq);
 /* Credits − debits of an account, posted by rows up to seq. */
 enum err proof_balance(struct store *s, const char *account, int64_t seq, int64_t *ret_u);
 /* What the rows up to seq charged for a window: charges − what took them back. A supplier's share of

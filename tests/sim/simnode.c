@@ -50,7 +50,8 @@ void simnode_sign(const struct simnode *n, struct sim_slice *s)
                          .t1_ms = s->t1,
                          .cpu_us = SIM_CPU_US,
                          .memory_bytes = SIM_MEMORY_BYTES,
-                         .rx_bytes = SIM_RX_BYTES};
+                         .rx_bytes = SIM_RX_BYTES,
+                         .tx_bytes = s->tx_bytes};
     unsigned char bytes[EVIDENCE_BYTES_MAX], sig[SIGN_SIZE];
 
     CHECK(str_copy(e.boot, sizeof(e.boot), s->boot) && str_copy(e.lease.s, ID_SIZE, s->lease));
@@ -64,7 +65,8 @@ static void meter(struct simnode *n, struct sim_lease *l, int64_t until)
     while (l->metered_boot < until && n->slice_count < SIM_SLICES_MAX) {
         struct sim_slice *s = &n->slices[n->slice_count++];
 
-        *s = (struct sim_slice){.seq = ++n->seq, .epoch = l->epoch, .t0 = l->metered_boot};
+        *s = (struct sim_slice){
+            .seq = ++n->seq, .epoch = l->epoch, .t0 = l->metered_boot, .tx_bytes = n->tx_bytes};
         s->t1 = MIN(until, s->t0 + SIM_SLICE_MS);
         CHECK(str_copy(s->boot, sizeof(s->boot), n->boot));
         CHECK(str_copy(s->lease, sizeof(s->lease), l->id));
@@ -269,13 +271,13 @@ static json_t *report_slices(const struct simnode *n, const char **ret_boot)
         if (!str_eq(s->boot, *ret_boot))
             break;
         CHECK(json_array_append_new(
-                  list,
-                  json_pack("{s:I,s:s,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:i,s:s}", "seq",
-                            (json_int_t)s->seq, "lease", s->lease, "epoch", (json_int_t)s->epoch,
-                            "state", "running", "t0", (json_int_t)s->t0, "t1", (json_int_t)s->t1,
-                            "cpu_us", (json_int_t)SIM_CPU_US, "memory_bytes",
-                            (json_int_t)SIM_MEMORY_BYTES, "rx_bytes", (json_int_t)SIM_RX_BYTES,
-                            "tx_bytes", (json_int_t)0, "gpus_ok", 1, "sig", s->sig)) == 0);
+                  list, json_pack("{s:I,s:s,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:i,s:s}", "seq",
+                                  (json_int_t)s->seq, "lease", s->lease, "epoch",
+                                  (json_int_t)s->epoch, "state", "running", "t0", (json_int_t)s->t0,
+                                  "t1", (json_int_t)s->t1, "cpu_us", (json_int_t)SIM_CPU_US,
+                                  "memory_bytes", (json_int_t)SIM_MEMORY_BYTES, "rx_bytes",
+                                  (json_int_t)SIM_RX_BYTES, "tx_bytes", (json_int_t)s->tx_bytes,
+                                  "gpus_ok", 1, "sig", s->sig)) == 0);
     }
     return list;
 }

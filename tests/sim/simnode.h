@@ -45,7 +45,7 @@ struct sim_disk {
 struct sim_slice {
     char sig[SIGN_TEXT]; /* "": it forgot to sign */
     char boot[33], lease[ID_SIZE];
-    int64_t seq, epoch, t0, t1;
+    int64_t seq, epoch, t0, t1, tx_bytes;
 };
 
 struct simnode {
@@ -60,6 +60,7 @@ struct simnode {
     int64_t boot_number;
     char boot[33];
     int64_t seen, seq; /* seq: of this boot */
+    int64_t tx_bytes;  /* what each slice of its guests sent */
     int64_t card_ms;   /* what its guests had, for the books of the simulation */
     struct sim_lease leases[SIM_LEASES_MAX];
     int lease_count;
