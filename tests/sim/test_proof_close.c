@@ -3,6 +3,8 @@
  * changed byte named. */
 #include "bill_lab.h"
 
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "app/funds.h"
@@ -190,7 +192,10 @@ static void left_out_lines_are_seen(struct lab_file *f)
 /* By a program that shares no code with the product. */
 static void recounted(const struct lab_file *f)
 {
-    char path[] = "/tmp/test_proof_close.XXXXXX", command[400];
+    char path[] = "/tmp/test_proof_close.XXXXXX";
+    char program[] = "python3", script[] = RECOUNT, *argv[] = {program, script, path, NULL};
+    int status = -1;
+    pid_t pid;
     int fd = mkstemp(path);
     FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 
@@ -198,8 +203,8 @@ static void recounted(const struct lab_file *f)
     for (size_t i = 0; i < f->len; i++)
         assert_true(fprintf(out, "%s\n", f->line[i]) > 0);
     assert_int_equal(fclose(out), 0);
-    assert_true(str_printf(command, sizeof(command), "python3 %s %s >&2", RECOUNT, path));
-    int status = system(command);
+    assert_int_equal(posix_spawnp(&pid, program, NULL, NULL, argv, environ), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
     (void)unlink(path);
     assert_int_equal(status, 0);
 }
