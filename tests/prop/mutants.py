@@ -4,7 +4,7 @@
 mutants.py BUILD [FILE...]: compiles one changed file at a time with the build's own flags, links the
 money tests against it and runs them until one fails, the likeliest first; FILE: only its mutants, such as
 src/app/fx.c. Prints TAP."""
-import json, os, shlex, subprocess, sys, tempfile
+import concurrent.futures, json, os, shlex, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(sys.argv[1])
@@ -267,29 +267,33 @@ def killed_by(obj, folder, path):
             return os.path.basename(test)
     return None
 
+def clean(path):
+    """A test that fails by itself would find everything."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = killed_by(compile_mutant(path, open(os.path.join(ROOT, path)).read(), folder), folder, path)
+    what = f"without a mistake in {os.path.dirname(path)} nothing is found"
+    return (False, f"{what}: {found}") if found else (True, what)
+
+def tried(mutant):
+    path, old, new, what = mutant
+    text = open(os.path.join(ROOT, path)).read()
+    if text.count(old) != 1:
+        return False, f"{what}: the place is there {text.count(old)} times in {path}"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            killer = killed_by(compile_mutant(path, text.replace(old, new), folder), folder, path)
+        except subprocess.CalledProcessError:
+            return False, f"{what}: does not build"
+    return (True, f"{what}: found by {killer}") if killer else (False, f"{what}: nobody noticed")
+
 def main():
     only = [m for m in MUTANTS if not sys.argv[2:] or m[0] in sys.argv[2:]]
     print(f"1..{len(only) + 2}")
-    for n, path in enumerate((D + "rate.c", A + "fx.c"), 1):  # a test that fails by itself kills everything
-        with tempfile.TemporaryDirectory() as folder:
-            obj = compile_mutant(path, open(os.path.join(ROOT, path)).read(), folder)
-            found = killed_by(obj, folder, path)
-        print(f"{'not ok' if found else 'ok'} {n} - without a mistake in {os.path.dirname(path)} nothing is found" +
-              (f": {found}" if found else ""), flush=True)
-    for n, (path, old, new, what) in enumerate(only, 3):
-        text = open(os.path.join(ROOT, path)).read()
-        if text.count(old) != 1:
-            print(f"not ok {n} - {what}: the place is there {text.count(old)} times in {path}", flush=True)
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                killer = killed_by(compile_mutant(path, text.replace(old, new), folder), folder, path)
-            except subprocess.CalledProcessError:
-                print(f"not ok {n} - {what}: does not build", flush=True)
-                continue
-        if killer:
-            print(f"ok {n} - {what}: found by {killer}", flush=True)
-        else:
-            print(f"not ok {n} - {what}: nobody noticed", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = [*map(lambda p: pool.submit(clean, p), (D + "rate.c", A + "fx.c")),
+                   *map(lambda m: pool.submit(tried, m), only)]
+        for n, r in enumerate(results, 1):
+            ok, what = r.result()
+            print(f"{'ok' if ok else 'not ok'} {n} - {what}", flush=True)
 
 main()

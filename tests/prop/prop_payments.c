@@ -190,6 +190,7 @@ static void credited(struct world *w, const struct movement *x)
 {
     struct order *o = order_find(w, x->order);
 
+    CHECK(o);
     o->paid = true;
     CHECK(str_copy(o->reference, sizeof(o->reference), x->reference));
 }
