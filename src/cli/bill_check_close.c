@@ -536,10 +536,10 @@ static enum err moves_over(struct bill_check *c)
         return check_differs(c, tr("the residue is %ld, the journal gave back %ld"),
                              c->st.residue_u, c->st.back_u);
     for (size_t i = 0; i < c->taxes.len; i++) {
-        struct check_tax *t = &c->taxes.at[i], *first = NULL;
+        struct check_tax *t = &c->taxes.at[i], *first = t;
         int64_t u = 0;
 
-        for (size_t k = 0; k <= i && !first; k++)
+        for (size_t k = i; k-- > 0;)
             if (c->taxes.at[k].inclusive == t->inclusive &&
                 str_eq(c->taxes.at[k].account, t->account))
                 first = &c->taxes.at[k];

@@ -518,7 +518,7 @@ static bool history_run(struct tape *t)
 
 static bool seed_run(uint64_t seed, int n)
 {
-    struct tape t;
+    struct tape t = {0};
 
     tape_record(&t, seed);
     bool fine = history_run(&t);
