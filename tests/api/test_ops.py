@@ -262,6 +262,10 @@ one = case("instance_create", A, None, body={
     "gpu": "4090", "for": "1h", "name": "one", "disk": ["data"], "label": ["team=a"], "port": ["8888"],
     "env": ["X=1"], "command": ["python3", "-c", "pass"]})
 one = wait("one", "running")
+for _ in range(150):  # a second at least is billed, so that there is something to share later
+    if float(d.must("GET", "/v1/bill", token=A)["total"]["amount"]) > 0.03:
+        break
+    time.sleep(0.1)
 tap.ok(one["ssh"] and one["billing_gpu"] and one["price_hour"] and one["simulated"], "it runs, reachable, charged", one)
 case("image_remove", OP, "in_use", ["base"])
 plans = case("plan_list", A, None)
