@@ -225,7 +225,28 @@ static void refunds_and_shares_refuse_nonsense(void **state)
     assert_int_equal(exchange_compute(INT64_MAX, 2, 1, 0, 1, &e), ERR_MONEY_RANGE);
 }
 
+static void tax_below_zero_is_the_mirror_of_the_same_above(void **state)
+{
+    (void)state;
+    const struct tax_rate rates[] = {{6, 100}, {13, 100}, {19, 100}, {0, 1}};
+    const int64_t amounts[] = {1, 7, 99, 15000, 123456789};
+
+    for (size_t r = 0; r < ARRAY_LEN(rates); r++)
+        for (size_t i = 0; i < ARRAY_LEN(amounts); i++)
+            for (int inclusive = 0; inclusive < 2; inclusive++) {
+                struct tax_group up, down;
+
+                assert_int_equal(tax_of_signed(amounts[i], rates[r], inclusive, &up), ERR_OK);
+                assert_int_equal(tax_of_signed(-amounts[i], rates[r], inclusive, &down), ERR_OK);
+                assert_int_equal(down.net_minor, -up.net_minor);
+                assert_int_equal(down.tax_minor, -up.tax_minor);
+                assert_int_equal(down.gross_minor, -up.gross_minor);
+                assert_int_equal(up.net_minor + up.tax_minor, up.gross_minor);
+            }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(tax_below_zero_is_the_mirror_of_the_same_above),
     cmocka_unit_test(a_line_prints_its_own_sum),
     cmocka_unit_test(the_longest_formula_fits),
     cmocka_unit_test(lines_add_up_to_what_is_payable),
