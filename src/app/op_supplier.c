@@ -221,14 +221,14 @@ static enum err write_statement(struct op *op, const struct supplier *x)
 {
     struct supply_line_list lines = {0};
     struct period month;
-    struct zone utc;
+    struct zone zone;
     const char *given = query_arg(op, "month");
     char text[16];
 
-    CHECK(funds_zone("UTC", &utc));
+    CHECK(funds_zone("Asia/Shanghai", &zone)); /* as projects have it unless they say otherwise */
     if (!given)
-        period_month_at(&utc, op->now / MS_PER_S, &month);
-    else if (period_parse(&utc, given, &month) != ERR_OK || month.day != 0)
+        period_month_at(&zone, op->now / MS_PER_S, &month);
+    else if (period_parse(&zone, given, &month) != ERR_OK || month.day != 0)
         return people_invalid(op, "month", N_("a month such as 2026-03"));
     period_format(&month, text, sizeof(text));
     json_object_begin(&op->out, NULL);

@@ -99,7 +99,8 @@ enum err clearing_sums(struct store *s, struct clearing_sum_list *ret_l)
         "sum(coalesce(l.state=1,0)), coalesce(min(CASE WHEN l.state=1 THEN l.at END),0) "
         "FROM (SELECT DISTINCT channel, currency FROM topup_order UNION SELECT DISTINCT channel, "
         "currency FROM payment_line) k LEFT JOIN payment_line l ON l.channel=k.channel AND "
-        "l.currency=k.currency GROUP BY k.channel, k.currency ORDER BY 1, 2",
+        "l.currency=k.currency WHERE (SELECT kind FROM channel c WHERE c.name=k.channel)<>0 GROUP "
+        "BY k.channel, k.currency ORDER BY 1, 2",
         "");
     bool ok = true;
 

@@ -55,7 +55,7 @@ struct waiting_list {
 /* project empty: all; the oldest first. Orders of test channels have no file and are left out. */
 enum err clearing_waiting(struct store *s, struct id project, struct waiting_list *ret_l);
 
-/* Sums of one channel and currency. */
+/* Sums of one channel and currency; a test channel has no files and is left out. */
 struct clearing_sum {
     char channel[NAME_SIZE], currency[CURRENCY_SIZE];
     int64_t credited_u, sent_back_u; /* by the books */

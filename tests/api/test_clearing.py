@@ -72,6 +72,12 @@ sums, whole = report()
 tap.equal((money(sums["pay1", "CNY"]["waits"]), whole["clean"]), (0, True), "clearing is empty, the report clean")
 mine = d.must("GET", "/v1/wallet/reconcile", token=A)
 tap.equal(([money(x["shown"]) for x in mine["days"]], mine["clean"]), ([30], True), "and his page too")
+play = d.must("POST", "/v1/wallet/orders", {"amount": "50.00", "channel": "test"}, A)["id"]
+d.must("POST", f"/v1/wallet/orders/{play}/pay", {}, A)
+sums, whole = report()
+mine = d.must("GET", "/v1/wallet/reconcile", token=A)
+tap.equal((("test", "CNY") in sums, whole["clean"], mine["clean"], [money(x["credited"]) for x in mine["days"]]),
+          (False, True, True, [30]), "play money has no files: it neither waits nor counts")
 check("the books hold (I28)")
 
 # --- what does not fit -----------------------------------------------------------------------------
