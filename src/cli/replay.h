@@ -35,5 +35,17 @@ void csv_close(struct csv *f);
 bool replay_load(const char *text, double *ret_share);
 double replay_cpu_ms(void); /* of this process */
 
+/* What runs, by its end: v.at[0] is the next (when v.len > 0). vec_fini(&v) at the end. */
+struct replay_end {
+    int64_t at_s;
+    int32_t item;
+    uint32_t version; /* of the item's run; an older one was called back */
+};
+struct replay_ends {
+    VEC(struct replay_end) v;
+};
+void replay_ends_push(struct replay_ends *h, struct replay_end e);
+struct replay_end replay_ends_pop(struct replay_ends *h);
+
 int replay_jobs(struct cli *c, struct call *call);
 int replay_spot(struct cli *c, struct call *call);

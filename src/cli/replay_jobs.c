@@ -114,44 +114,6 @@ static void jobs_scale(struct replay *r, double load)
         j->at_s = first + (int64_t)((double)(j->at_s - first) / r->speed);
 }
 
-struct end {
-    int64_t at_s;
-    int32_t slot;
-};
-struct ends { /* a heap */
-    VEC(struct end) v;
-};
-
-static void ends_push(struct ends *h, struct end e)
-{
-    (void)vec_push(&h->v);
-    size_t i = h->v.len - 1;
-    while (i > 0 && h->v.at[(i - 1) / 2].at_s > e.at_s) {
-        h->v.at[i] = h->v.at[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    h->v.at[i] = e;
-}
-
-static struct end ends_pop(struct ends *h)
-{
-    struct end first = h->v.at[0], e = h->v.at[--h->v.len];
-    size_t i = 0;
-
-    for (;;) {
-        size_t l = 2 * i + 1;
-        if (l >= h->v.len)
-            break;
-        l += l + 1 < h->v.len && h->v.at[l + 1].at_s < h->v.at[l].at_s;
-        if (h->v.at[l].at_s >= e.at_s)
-            break;
-        h->v.at[i] = h->v.at[l];
-        i = l;
-    }
-    h->v.at[i] = e;
-    return first;
-}
-
 static struct queue_demand demand_of(const struct replay *r, size_t i)
 {
     const struct job *j = &r->jobs.at[i];
@@ -212,7 +174,7 @@ static bool run_policy(struct cli *c, struct replay *r, const struct queue_rules
 {
     struct queue q;
     struct queue_plan plan = {0};
-    struct ends ends = {0};
+    struct replay_ends ends = {0};
     size_t next = 0;
     int64_t first = r->jobs.at[0].at_s, last = r->jobs.at[r->jobs.len - 1].at_s, now = first;
     double begun = replay_cpu_ms();
@@ -227,7 +189,7 @@ static bool run_policy(struct cli *c, struct replay *r, const struct queue_rules
         usage_count(&q, now, to, last, o);
         now = to;
         while (ends.v.len && ends.v.at[0].at_s == now)
-            queue_end(&q, ends_pop(&ends).slot, now);
+            queue_end(&q, replay_ends_pop(&ends).item, now);
         for (; next < r->jobs.len && r->jobs.at[next].at_s == now; next++) {
             struct queue_demand d = demand_of(r, next);
             queue_enter(&q, &d);
@@ -238,7 +200,7 @@ static bool run_policy(struct cli *c, struct replay *r, const struct queue_rules
         VEC_FOREACH (slot, &plan.start) {
             struct job *j = &r->jobs.at[q.run.at[*slot].demand.id];
             j->wait_s = now - j->at_s;
-            ends_push(&ends, (struct end){now + j->run_s, *slot});
+            replay_ends_push(&ends, (struct replay_end){.at_s = now + j->run_s, .item = *slot});
         }
     }
     progress_end(c);

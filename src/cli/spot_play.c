@@ -13,12 +13,6 @@ struct run {
     bool runs;
 };
 
-struct end {
-    int64_t at_s;
-    int32_t task;
-    uint32_t version; /* of the run; an older one was called back */
-};
-
 struct line { /* the waiting of one kind, first in first out */
     VEC(int32_t) task;
     size_t head;
@@ -32,7 +26,7 @@ struct play {
     struct reclaim_plan plan;
     struct run *run;   /* owned; by task */
     struct line *line; /* owned; by kind */
-    VEC(struct end) ends;
+    struct replay_ends ends;
     VEC(int32_t) spots;        /* tasks that run as spot */
     struct pool_node *cleared; /* owned; scratch of youngest-first */
     bool *touched;
@@ -49,36 +43,6 @@ static bool is_spot(const struct pool_demand *d)
     return d->plan == POOL_SPOT;
 }
 
-static void ends_push(struct play *p, struct end e)
-{
-    (void)vec_push(&p->ends);
-    size_t i = p->ends.len - 1;
-    while (i > 0 && p->ends.at[(i - 1) / 2].at_s > e.at_s) {
-        p->ends.at[i] = p->ends.at[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    p->ends.at[i] = e;
-}
-
-static struct end ends_pop(struct play *p)
-{
-    struct end first = p->ends.at[0], e = p->ends.at[--p->ends.len];
-    size_t i = 0;
-
-    for (;;) {
-        size_t l = 2 * i + 1;
-        if (l >= p->ends.len)
-            break;
-        l += l + 1 < p->ends.len && p->ends.at[l + 1].at_s < p->ends.at[l].at_s;
-        if (p->ends.at[l].at_s >= e.at_s)
-            break;
-        p->ends.at[i] = p->ends.at[l];
-        i = l;
-    }
-    p->ends.at[i] = e;
-    return first;
-}
-
 /* ---- starting and ending ---- */
 
 static void start(struct play *p, int32_t task, uint32_t node)
@@ -92,7 +56,7 @@ static void start(struct play *p, int32_t task, uint32_t node)
     r->runs = true;
     r->version++;
     r->slot = -1;
-    ends_push(p, (struct end){p->now_s + r->left_s, task, r->version});
+    replay_ends_push(&p->ends, (struct replay_end){p->now_s + r->left_s, task, r->version});
     if (is_spot(d)) {
         r->slot = reclaim_add(&p->r, (uint64_t)task + 1, d, &r->part, p->now_s,
                               p->h->kind.at[p->h->task.at[task].kind].weight);
@@ -181,11 +145,11 @@ static void evict(struct play *p, int32_t task)
 
 static int by_youth(const void *a, const void *b)
 {
-    const struct end *x = a, *y = b; /* at_s: when it started */
+    const struct replay_end *x = a, *y = b; /* at_s: when it started */
 
     if (x->at_s != y->at_s)
         return x->at_s > y->at_s ? -1 : 1;
-    return x->task > y->task ? -1 : x->task < y->task;
+    return x->item > y->item ? -1 : x->item < y->item;
 }
 
 static void give_back(struct pool_node *n, const struct play *p, int32_t task, bool back)
@@ -204,20 +168,21 @@ static void give_back(struct pool_node *n, const struct play *p, int32_t task, b
  * of them, only those on that node, and none that can stay. Fills plan.victim with tasks. */
 static bool youngest_choose(struct play *p, const struct pool_demand *d, uint32_t *ret_node)
 {
-    AUTO_FREE struct end *young = mem_alloc(sizeof(*young) * (p->spots.len + 1));
+    AUTO_FREE struct replay_end *young = mem_alloc(sizeof(*young) * (p->spots.len + 1));
     int64_t node = -1;
     size_t n = p->spots.len, upto;
 
     memset(p->touched, 0, p->pool.count);
     for (size_t i = 0; i < n; i++)
-        young[i] = (struct end){.at_s = p->run[p->spots.at[i]].started_s, .task = p->spots.at[i]};
+        young[i] =
+            (struct replay_end){.at_s = p->run[p->spots.at[i]].started_s, .item = p->spots.at[i]};
     qsort(young, n, sizeof(*young), by_youth);
     for (upto = 0; upto < n && node < 0; upto++) {
-        uint32_t at = p->run[young[upto].task].part.node;
+        uint32_t at = p->run[young[upto].item].part.node;
         if (!p->touched[at])
             p->cleared[at] = p->pool.node[at];
         p->touched[at] = true;
-        give_back(&p->cleared[at], p, young[upto].task, true);
+        give_back(&p->cleared[at], p, young[upto].item, true);
         if (pool_fits(&p->cleared[at], d))
             node = at;
     }
@@ -225,13 +190,13 @@ static bool youngest_choose(struct play *p, const struct pool_demand *d, uint32_
         return false;
     p->plan.victim.len = 0;
     for (size_t i = upto; i-- > 0;) { /* the oldest of them stay if they can */
-        if (p->run[young[i].task].part.node != node)
+        if (p->run[young[i].item].part.node != node)
             continue;
-        give_back(&p->cleared[node], p, young[i].task, false);
+        give_back(&p->cleared[node], p, young[i].item, false);
         if (pool_fits(&p->cleared[node], d))
             continue;
-        give_back(&p->cleared[node], p, young[i].task, true);
-        *vec_push(&p->plan.victim) = young[i].task;
+        give_back(&p->cleared[node], p, young[i].item, true);
+        *vec_push(&p->plan.victim) = young[i].item;
     }
     *ret_node = (uint32_t)node;
     return true;
@@ -368,7 +333,7 @@ static void play_fini(struct play *p)
 {
     for (size_t k = 0; k < p->h->kind.len; k++)
         vec_fini(&p->line[k].task);
-    vec_fini(&p->ends);
+    vec_fini(&p->ends.v);
     vec_fini(&p->spots);
     reclaim_plan_fini(&p->plan);
     reclaim_fini(&p->r);
@@ -381,13 +346,13 @@ static void play_fini(struct play *p)
 
 static void end_one(struct play *p)
 {
-    struct end e = ends_pop(p);
-    struct run *r = &p->run[e.task];
+    struct replay_end e = replay_ends_pop(&p->ends);
+    struct run *r = &p->run[e.item];
 
     if (!r->runs || r->version != e.version)
         return;
     uint32_t node = r->part.node;
-    stop(p, e.task);
+    stop(p, e.item);
     fill_node(p, node);
 }
 
@@ -401,11 +366,11 @@ bool spot_play(struct cli *c, const struct spot_history *h, struct spot_outcome 
     play_init(&p, h, o);
     while (next < h->task.len && !interrupted()) {
         int64_t to = h->task.at[next].at_s;
-        if (p.ends.len)
-            to = MIN(to, p.ends.at[0].at_s);
+        if (p.ends.v.len)
+            to = MIN(to, p.ends.v.at[0].at_s);
         used += (double)(p.pool.cards * POOL_WHOLE - p.pool.free_milli) * (double)(to - p.now_s);
         p.now_s = to;
-        if (p.ends.len && p.ends.at[0].at_s == to) {
+        if (p.ends.v.len && p.ends.v.at[0].at_s == to) {
             end_one(&p);
             continue;
         }
