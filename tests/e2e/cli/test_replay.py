@@ -107,7 +107,7 @@ def bad_input_is_told_with_its_place():
     for words in (["--jobs", good], ["--jobs", good, "--gpus", 9], ["--jobs", good, "--gpus", 0],
                   ["--jobs", good, "--gpus", 8, "--policy", "best"], ["--jobs", good, "--gpus", 8, "--load", "x"],
                   ["--jobs", good, "--gpus", 8, "--estimate", "guess"], ["--gpus", 8],
-                  ["--jobs", good, "--gpus", 34, "--per-node", 17], ["--jobs", HOME + "/none.csv", "--gpus", 8]):
+                  ["--jobs", good, "--gpus", 130, "--per-node", 65], ["--jobs", HOME + "/none.csv", "--gpus", 8]):
         rc, out, err = run(*words)
         check(rc == 2 and not out and err, (words, rc, out, err))
     rc, out, err = run("--jobs", history("big.csv", [(0, 10, 16)]), "--gpus", 8)
