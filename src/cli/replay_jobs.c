@@ -350,7 +350,7 @@ static int flags_take(struct cli *c, struct call *call, struct replay *r, bool *
     if (!gpus || r->cards < 1 || r->cards > CARDS_MAX)
         return fail_usage(c, tr("%s %s: expected something such as %s"), "--gpus", "", "2400");
     if (r->per_node < 1 || r->per_node > QUEUE_NODE_CARDS_MAX || r->cards % r->per_node)
-        return fail_usage(c, "%s", tr("--per-node: 1 to 16, and --gpus must be a multiple of it"));
+        return fail_usage(c, "%s", tr("--per-node: 1 to 64, and --gpus must be a multiple of it"));
     if (estimate && !str_eq(estimate, "rounded") && !str_eq(estimate, "true"))
         return fail_usage(c, tr("%s %s: expected something such as %s"), "--estimate", estimate,
                           "rounded, true");
