@@ -24,13 +24,18 @@ int confirm(struct cli *c, const char *flag, const char *question)
     return 0;
 }
 
+static bool is_waiting(const json_t *o)
+{
+    return str_eq(field_str(o, "state"), "queued") && json_is_object(json_object_get(o, "wait"));
+}
+
 /* "3 of 7 in line, starts 14:20 (13:50 to 16:00)"; nothing when it does not wait. */
 static void wait_text(const json_t *o, struct strbuf *out)
 {
     const json_t *w = json_object_get(o, "wait");
     char early[64], likely[64], late[64];
 
-    if (!json_is_object(w))
+    if (!is_waiting(o))
         return;
     strbuf_addf(out, tr("%" PRId64 " of %" PRId64 " in line"), field_i64(w, "place"),
                 field_i64(w, "waiting"));
@@ -50,7 +55,7 @@ static void note_of(const json_t *o, struct strbuf *out)
     char text[64];
     const char *why = field_str(json_object_get(o, "why"), "detail");
 
-    if (json_is_object(json_object_get(o, "wait"))) {
+    if (is_waiting(o)) {
         wait_text(o, out);
     } else if (*why) {
         strbuf_add(out, why);
@@ -194,7 +199,7 @@ static void show_wait(const json_t *o)
 
     strbuf_init(&b, 512);
     wait_text(o, &b);
-    if (*node)
+    if (b.len && *node)
         strbuf_addf(&b, tr("; held for it: %s"), node);
     if (b.len)
         line(N_("in line"), "%s", strbuf_str(&b));

@@ -35,6 +35,7 @@ static const struct {
     {"close_row", "project month state number payable why"},
     {"tax_rule", "country sku class rate inclusive valid_from"},
     {"fx_rate", "from to rate spread at"},
+    {"queue_entry", "name project gpu_count gpu since wait"},
     {"scarcity", "model cards free asked_pct scarcity min max"},
     {"supplier", "name user share nodes dispute threshold balances"},
     {"supplier_balance", "held payable paid"},
