@@ -98,9 +98,13 @@ t.ok(r.rc == 0 and "work ends" in r.out, "extend moves the end", r)
 r = run("port", "open", "work", "8888")
 t.ok(r.rc == 0 and "8888 → 127.0.0.1:" in r.out, "an opened port has its address", r)
 t.ok(run("port", "close", "work", "8888").rc == 0, "and is closed again")
-r = run("budget", "set", "tiny", "--cap", "0.3321")
+run("budget", "set", "tiny", "--cap", "100")
+b = json.loads(run("budget", "ls", "--json").out)["items"][0]
+# less than a second of the next rental above what is spent and held now
+cap = f"{float(b['spent']['amount']) + float(b['held']['amount']) + 0.0004:.6f}"
+r = run("budget", "set", "tiny", "--cap", cap)
 r2 = run("rent", "--gpu", "4090", "--for", "1h", "--no-wait")
-t.ok(r.rc == 0 and "¥0.3321" in r.out, "a budget is set", r)
+t.ok(r.rc == 0 and "¥" + cap.rstrip("0") in r.out, "a budget is set", r)
 t.ok(r2.rc == 7 and "[budget]" in r2.err, "a rent that would pass the budget is 7", r2)
 run("budget", "rm", "tiny")
 time.sleep(2)  # some seconds to be charged for
