@@ -5,8 +5,8 @@
  * its own reading of which price binds, in rationals without limit. Then its books and ours must be
  * the same, window by window, account by account.
  *
- *   oracle_books [SEED...]   default: two fixed seeds and a new one, which is printed; with
- *                            SUANLI_LONG forty more */
+ *   oracle_books [SEED...]   default: two fixed seeds; with SUANLI_LONG forty more and a new one
+ */
 #include <gmp.h>
 #include <stdio.h>
 #include <time.h>
@@ -53,7 +53,7 @@ struct history {
 
 /* Which price a second of a lease pays: that of its start; then whatever is announced later for
  * less from its first second on, for more only when the notice is over too. */
-static size_t price_binding(const struct history *h, size_t now_at, int64_t second)
+static size_t price_after(const struct history *h, size_t now_at, int64_t second)
 {
     for (size_t i = h->price_count; i-- > now_at + 1;) {
         const struct said *s = &h->prices[i];
@@ -61,6 +61,18 @@ static size_t price_binding(const struct history *h, size_t now_at, int64_t seco
 
         if (s->valid_s <= second && (!dearer || second >= s->announced_s + PRICE_NOTICE_S))
             return i;
+    }
+    return now_at;
+}
+
+/* One that begins to bind may be undercut by a later one in that very second. */
+static size_t price_binding(const struct history *h, size_t now_at, int64_t second)
+{
+    size_t next = price_after(h, now_at, second);
+
+    while (next != now_at) {
+        now_at = next;
+        next = price_after(h, now_at, second);
     }
     return now_at;
 }
@@ -545,7 +557,8 @@ int main(int argc, char **argv)
 
         for (uint64_t seed = 1; seed <= seeds; seed++)
             fine = seed_run(seed, ++n) && fine;
-        fine = seed_run((uint64_t)now.tv_nsec + 1000, ++n) && fine;
+        if (getenv("SUANLI_LONG"))
+            fine = seed_run((uint64_t)now.tv_nsec + 1000, ++n) && fine;
     }
     printf("1..%d\n", n);
     return fine ? 0 : 1;
