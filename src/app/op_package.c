@@ -3,6 +3,7 @@
 
 #include "app/ask.h"
 #include "app/op_money.h"
+#include "app/op_plan.h"
 #include "app/outbox.h"
 #include "base/msg.h"
 #include "base/units.h"
@@ -79,32 +80,11 @@ static enum err write_offer(struct op *op, const struct books *b, const struct p
     return ERR_OK;
 }
 
-/* The last version of each that is valid now, in the book of the project's currency. */
-static enum err write_offers(struct op *op, const struct books *b)
-{
-    struct price_row_list list = {0};
-    enum err e = money_price_list_all(op->store, &list);
-
-    json_array_begin(&op->out, "package_offers");
-    for (size_t i = 0; i < list.len && e == ERR_OK; i++) {
-        const struct price_row *row = &list.at[i], *next = row + 1;
-        bool last = i + 1 == list.len || !str_eq(next->sku, row->sku) ||
-                    !str_eq(next->currency, row->currency) || next->valid_from_s > b->now_s;
-
-        if (last && str_eq(row->currency, b->ccy.code) && row->valid_from_s <= b->now_s &&
-            row->unit[0])
-            e = write_offer(op, b, row);
-    }
-    vec_fini(&list);
-    json_array_finish(&op->out);
-    return e;
-}
-
 enum err packages_write(struct op *op, const struct books *b)
 {
     struct package_list list = {0};
 
-    TRY(write_offers(op, b));
+    TRY(offers_write(op, b, "package_offers", write_offer));
     json_array_begin(&op->out, "packages");
     enum err e = package_row_list(op->store, b->project, &list);
     for (size_t i = 0; i < list.len && e == ERR_OK; i++)

@@ -111,13 +111,12 @@ static enum err write_offer(struct op *op, const struct books *b, const struct p
     return ERR_OK;
 }
 
-/* The last version of each plan that is valid now, in the book of the project's currency. */
-static enum err write_offers(struct op *op, const struct books *b)
+enum err offers_write(struct op *op, const struct books *b, const char *key, offer_writer *write)
 {
     struct price_row_list list = {0};
     enum err e = money_price_list_all(op->store, &list);
 
-    json_array_begin(&op->out, "offers");
+    json_array_begin(&op->out, key);
     for (size_t i = 0; i < list.len && e == ERR_OK; i++) {
         const struct price_row *row = &list.at[i], *next = row + 1;
         bool last = i + 1 == list.len || !str_eq(next->sku, row->sku) ||
@@ -125,7 +124,7 @@ static enum err write_offers(struct op *op, const struct books *b)
 
         if (last && str_eq(row->currency, b->ccy.code) && row->valid_from_s <= b->now_s &&
             row->unit[0])
-            e = write_offer(op, b, row);
+            e = write(op, b, row);
     }
     vec_fini(&list);
     json_array_finish(&op->out);
@@ -145,7 +144,7 @@ enum err op_plan_list(struct op *op)
         return refuse(&op->why, ERR_CURSOR);
     TRY(books_open(op->store, op->now, op->who.project, &b, &op->why));
     json_object_begin(&op->out, NULL);
-    TRY(write_offers(op, &b));
+    TRY(offers_write(op, &b, "offers", write_offer));
     TRY(packages_write(op, &b));
     json_array_begin(&op->out, "items");
     enum err e = plan_row_list(op->store, b.project, after, limit + 1, &list);

@@ -16,3 +16,9 @@ enum err spot_begin(struct op *op, struct instance *i);
 enum err plan_refuse_resize(struct op *op, const struct instance *i);
 /* Once a minute: books what is earned, renews, ends, gives back what never ran. */
 enum err plans_tick(struct op *op);
+
+/* Writes the array `key` of what can be bought now: write is called with the last version of each
+ * price that is valid, in the book of the project's currency, and leaves out what is not its own.
+ */
+typedef enum err offer_writer(struct op *op, const struct books *b, const struct price_row *row);
+enum err offers_write(struct op *op, const struct books *b, const char *key, offer_writer *write);
