@@ -90,9 +90,9 @@ static enum err add_window(struct groups *g, const struct window_row *w)
     char name[NAME_SIZE];
 
     if (g->by == BILL_BY_GPU)
-        return group_add(g, gpu_name(w), w->rated_u);
+        return group_add(g, gpu_name(w), w->rated_u - w->reversed_u);
     TRY(user_name(g, w, name));
-    return group_add(g, name, w->rated_u);
+    return group_add(g, name, w->rated_u - w->reversed_u);
 }
 
 static enum err add_day(void *arg, const struct usage_cost *c)
@@ -155,7 +155,7 @@ static enum err write_projects(struct op *op, const struct period *month)
         if (e == ERR_OK)
             e = money_window_month(op->store, b.project, month->year, month->month, &windows);
         for (size_t k = 0; k < windows.len && e == ERR_OK; k++)
-            e = micro_add(sum, windows.at[k].rated_u, &sum);
+            e = micro_add(sum, windows.at[k].rated_u - windows.at[k].reversed_u, &sum);
         vec_fini(&windows);
         if (e == ERR_OK)
             write_group(op, projects.at[i].name, sum, b.ccy);

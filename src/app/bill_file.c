@@ -180,6 +180,7 @@ static enum err write_window(struct bill_file *f, const struct window_row *w)
     bill_num(f, "qty", qty);
     bill_num(f, "rated_u", rated);
     bill_num(f, "posted_u", posted);
+    bill_num(f, "reversed_u", w->reversed_u);
     json_flag(f->json, "simulated", w->simulated);
     bill_line_finish(f);
     for (size_t i = 0; i < spans.len; i++) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "app/close.h"
+#include "store/rows_plan.h"
 #include "store/rows_proof.h"
 
 #define BILL_SUM_TEXT 17 /* 16 hex digits and NUL */

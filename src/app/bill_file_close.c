@@ -34,16 +34,14 @@ static void statement_line(struct bill_file *f)
 
 static enum err row_line(void *user, const struct line_row *l)
 {
-    static const char *const kinds[] = {"usage", "correction", "charge", "credit"};
     struct bill_file *f = user;
     int64_t before = 0;
 
-    CHECK((size_t)l->kind < ARRAY_LEN(kinds));
     if (l->kind == LINE_CORRECTION)
         TRY(proof_posted(f->store, l->source, f->seq_before, &before));
     bill_line_begin(f, "line");
     json_i64(f->json, "n", l->n);
-    json_str(f->json, "kind", kinds[l->kind]);
+    json_str(f->json, "kind", line_kind_name(l->kind));
     json_str(f->json, "source", l->source);
     json_str(f->json, "subject", l->subject);
     json_str(f->json, "name", l->subject_name);

@@ -8,8 +8,13 @@
 #define ROWS_AT_ONCE 2000
 #define OTHERS_MAX 256 /* rows of others in one line */
 
-static void lease_line(struct bill_file *f, const struct fund_lease *l)
+static enum err lease_line(struct bill_file *f, const struct fund_lease *l)
 {
+    struct reclaim_row r = {0};
+    enum err e = reclaim_row_get(f->store, l->lease, &r);
+
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
     bill_line_begin(f, "lease");
     json_str(f->json, "id", l->lease.s);
     json_str(f->json, "instance", l->instance.s);
@@ -24,7 +29,11 @@ static void lease_line(struct bill_file *f, const struct fund_lease *l)
         json_none(f->json, "stop_ms");
     else
         json_i64(f->json, "stop_ms", l->stop_ms);
+    json_i64(f->json, "paid_until_s", l->paid_until_s);
+    json_i64(f->json, "reclaimed_ms", r.decided_ms);
+    json_i64(f->json, "free_within_s", r.free_within_s);
     bill_line_finish(f);
+    return ERR_OK;
 }
 
 static enum err gap_lines(struct bill_file *f, struct id lease)
@@ -129,7 +138,7 @@ enum err bill_file_lease(struct bill_file *f, struct id lease, utime_t from_ms,
     if (from_ms == INT64_MIN) {
         TRY(money_lease_get(f->store, lease, &l));
         *io_boot = (struct bill_boot){0};
-        lease_line(f, &l);
+        TRY(lease_line(f, &l));
         TRY(gap_lines(f, lease));
         TRY(key_lines(f, lease));
     }

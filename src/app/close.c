@@ -2,6 +2,7 @@
 #include "app/close_int.h"
 
 #include "base/msg.h"
+#include "store/rows_plan.h"
 
 void close_id(char ret_id[CLOSE_ID_SIZE], struct id project, int64_t year, int month)
 {
@@ -60,6 +61,8 @@ static enum err post_all(const struct books *b, const struct period *p, char ret
         char id[LEDGER_KEY_SIZE];
 
         TRY(window_unposted(b->store, b->project, p->year, p->month, id));
+        if (!id[0]) /* what it costs in the end is not known yet */
+            TRY(reclaim_row_unsettled(b->store, b->project, p->year, p->month, id));
         memcpy(ret_waits, id, LEDGER_KEY_SIZE);
         if (!id[0] || str_eq(id, before))
             return ERR_OK;

@@ -125,14 +125,23 @@ static enum err purchase_sources(struct writer *w, const struct line_row *l)
     return e;
 }
 
-/* One line in either pass; the order is the same in both. */
-static enum err line(struct writer *w, struct line_row *l)
+/* Who paid it in the end: nobody what was given back. */
+static enum err payers(struct writer *w, const struct line_row *l, bool reversed)
+{
+    if (reversed)
+        return ERR_OK;
+    return l->kind == LINE_CHARGE ? purchase_sources(w, l) : sources_add(w, l);
+}
+
+/* One line in either pass; the order is the same in both. reversed: it or its window's usage was
+ * given back. */
+static enum err line(struct writer *w, struct line_row *l, bool reversed)
 {
     TRY(tax_book_group(&w->tax, l->sku, &l->tax_group, w->why));
     if (!w->writing) {
         w->simulated |= l->simulated;
         w->lines++;
-        TRY(l->kind == LINE_CHARGE ? purchase_sources(w, l) : sources_add(w, l));
+        TRY(payers(w, l, reversed));
         return bill_cut_add(&w->cut, l->amount_u);
     }
     memcpy(l->statement, w->st.id, sizeof(l->statement));
@@ -172,12 +181,19 @@ static enum err window_line(struct writer *w, const struct window_row *win, enum
     close_line_of(win, kind, qty_from, qty_to, u, &l);
     if (w->writing)
         TRY(close_subject_name(w->b->store, win->subject, l.subject_name));
-    return line(w, &l);
+    return line(w, &l, win->reversed_u != 0);
 }
 
 static enum err on_window(void *user, const struct window_row *win)
 {
     return win->qty == 0 ? ERR_OK : window_line(user, win, LINE_USAGE, 0, win->qty, win->rated_u);
+}
+
+static enum err on_reversal(void *user, const struct window_row *win)
+{
+    return win->reversed_u == 0
+               ? ERR_OK
+               : window_line(user, win, LINE_REVERSAL, 0, win->qty, -win->reversed_u);
 }
 
 static enum err corrections(struct writer *w, const struct period *p)
@@ -232,7 +248,7 @@ static enum err purchases(struct writer *w, const struct period *p)
 
         close_line_of_purchase(&list.at[i], p, &l);
         if (l.amount_u > 0)
-            e = line(w, &l);
+            e = line(w, &l, false);
     }
     vec_fini(&list);
     return e;
@@ -275,7 +291,8 @@ static enum err pass(struct writer *w, const struct period *p, bool writing)
     TRY(window_each(w->b->store, w->b->project, p->year, p->month, on_window, w));
     TRY(corrections(w, p));
     TRY(purchases(w, p));
-    return credits(w);
+    TRY(credits(w));
+    return window_each(w->b->store, w->b->project, p->year, p->month, on_reversal, w);
 }
 
 static enum err open_statement(struct writer *w, const struct period *p)

@@ -21,6 +21,7 @@ struct core_config core_config_default(void)
         .node_silent_ms = 30000,
         .keep_stopped_ms = 15ll * 86400 * 1000,
         .term_s = 600,
+        .spot_notice_s = 120,
         .spot_free_s = 3600,
         .scarcity_max_pct = 400,
         .system_disk_mib = 20480,

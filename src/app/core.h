@@ -30,6 +30,7 @@ struct core_config {
     int64_t seat_memory_mib;      /* memory per core of a seat when nothing is said: 2048 */
     int64_t scarcity_min_pct;     /* limits of the scarcity price of a model, 100 is even: 0 */
     int64_t scarcity_max_pct;     /* 400; 0: scarcity plays no part */
+    int64_t spot_notice_s;        /* before a reclaimed run ends: 120 */
     int64_t spot_free_s;          /* a reclaim within that time costs nothing: 3600 */
     int64_t price_second_pct;     /* a larger change of a price needs two operators; 0: none */
     int64_t price_second_amount;  /* the same in whole units of the currency; 0: none */

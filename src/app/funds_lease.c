@@ -425,6 +425,8 @@ enum err funds_lease_settle(struct store *s, utime_t now, struct id lease, utime
     if (e == ERR_OK)
         e = money_lease_save(s, &l);
     if (e == ERR_OK)
+        e = spot_settle(&b, &l, why);
+    if (e == ERR_OK)
         e = funds_post_free(&b, why);
     vec_fini(&parked);
     vec_fini(&disks);

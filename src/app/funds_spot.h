@@ -25,6 +25,9 @@ enum err spot_bid_check(const struct books *b, const char *gpu, int64_t *io_bid_
                         struct refusal *why);
 /* The bid of an instance as a price version. */
 enum err spot_bid(const struct books *b, struct id instance, struct price_version *ret_v);
+/* The lease is settled. When the platform took it back within its free time, all that its cards cost
+ * is given back (funds_reverse.c). Once. */
+enum err spot_settle(const struct books *b, const struct fund_lease *l, struct refusal *why);
 /* What pays a second whose tick is v: v, or the bid below it. */
 const struct price_version *spot_pays(const struct price_version *v,
                                       const struct price_version *bid);

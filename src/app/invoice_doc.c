@@ -70,13 +70,12 @@ static void line_nets(struct doc_line *lines, size_t n, const struct statement_t
 static void write_line(struct json_writer *w, const struct doc_line *l, int64_t n,
                        struct currency ccy)
 {
-    static const char *const kinds[] = {"usage", "correction", "charge", "credit"};
     const char *en, *zh;
 
     names_of(&l->sum, &en, &zh);
     json_object_begin(w, NULL);
     json_i64(w, "n", n);
-    json_str(w, "kind", kinds[l->sum.kind]);
+    json_str(w, "kind", line_kind_name(l->sum.kind));
     json_str(w, "sku", l->sum.sku);
     json_str(w, "name_en", en);
     json_str(w, "name_zh", zh);

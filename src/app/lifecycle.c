@@ -3,6 +3,8 @@
 #include "app/core_int.h"
 #include "app/outbox.h"
 #include "base/msg.h"
+#include "base/units.h"
+#include "store/rows_plan.h"
 
 static void tell(struct op *op, struct id node)
 {
@@ -17,7 +19,8 @@ static const struct {
     [INSTANCE_QUEUED] = {"instance.queued", N_("{name} waits in line.")},
     [INSTANCE_PREPARING] = {"instance.preparing", N_("{name} is being prepared.")},
     [INSTANCE_RUNNING] = {"instance.running", N_("{name} is running and reachable.")},
-    [INSTANCE_PREEMPTING] = {"instance.preempting", N_("{name} will be reclaimed.")},
+    [INSTANCE_PREEMPTING] = {"instance.preempting",
+                             N_("{name} is being reclaimed; it stops at {ends}.")},
     [INSTANCE_STOPPING] = {"instance.stopping",
                            N_("{name} is stopping ({reason}); its cards cost nothing any more.")},
     [INSTANCE_STOPPED] = {"instance.stopped",
@@ -33,9 +36,13 @@ static const struct {
 
 static enum err state_event(struct op *op, const struct instance *i)
 {
+    char ends[40];
+
+    time_format(i->ends_at == UTIME_NEVER ? 0 : i->ends_at, ends, sizeof(ends));
     return event_emit(op, i->project, i->id, state_events[i->state].kind,
-                      state_events[i->state].text, "{s:s,s:s,s:s}", "name", i->name, "reason",
-                      end_reason_name(i->reason), "state", instance_state_name(i->state));
+                      state_events[i->state].text, "{s:s,s:s,s:s,s:s}", "name", i->name, "reason",
+                      end_reason_name(i->reason), "state", instance_state_name(i->state), "ends",
+                      i->ends_at == UTIME_NEVER ? "" : ends);
 }
 
 /* Moves it along its table; says so when it moved. The row is saved either way. */
@@ -193,6 +200,17 @@ static enum err lease_money(struct op *op, const struct lease *l, unsigned fx)
     return ERR_OK;
 }
 
+/* Why it ends in the end: a decision to take it back stands before whatever comes after it. */
+static enum err end_of(struct op *op, struct id lease, enum end_reason *io_reason)
+{
+    struct reclaim_row r;
+    enum err e = lease.s[0] ? reclaim_row_get(op->store, lease, &r) : ERR_NOT_FOUND;
+
+    if (e == ERR_OK)
+        *io_reason = END_RECLAIMED;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
 /* The lease is over by itself or by its node's word; what that makes of the instance. */
 static enum err instance_lease_over(struct op *op, struct instance *i, const struct lease *l,
                                     const struct refusal *why)
@@ -229,10 +247,12 @@ static enum err instance_lease_closed(struct op *op, struct instance *i)
 enum err life_lease(struct op *op, struct lease *l, const struct lease_event *ev,
                     const struct refusal *why)
 {
+    struct lease_event of = *ev;
     struct lease_step step;
     struct instance i;
 
-    TRY(lease_decide(l, ev, op->now, &step));
+    TRY(end_of(op, l->id, &of.reason));
+    TRY(lease_decide(l, &of, op->now, &step));
     if (!step.effects)
         return ERR_OK;
     *l = step.next;
@@ -293,6 +313,7 @@ enum err life_end_set(struct op *op, const struct instance *i)
 
 enum err life_stop(struct op *op, struct instance *i, enum end_reason reason)
 {
+    TRY(end_of(op, i->lease, &reason));
     i->reason = reason;
     TRY(lease_stop(op, i, reason));
     TRY(instance_move(op, i, INSTANCE_EV_STOP));
@@ -313,11 +334,33 @@ enum err life_release(struct op *op, struct instance *i, bool with_disks, enum e
         vec_fini(&disks);
         TRY(e);
     }
+    TRY(end_of(op, i->lease, &reason));
     i->reason = reason;
     TRY(lease_stop(op, i, reason));
     TRY(instance_disks_released(op, i->id));
     TRY(instance_move(op, i, INSTANCE_EV_RELEASE));
     return i->lease.s[0] ? ERR_OK : instance_take_apart(op, i);
+}
+
+enum err life_reclaim(struct op *op, struct instance *i, int64_t free_within_s, const char *reason)
+{
+    bool told = i->state == INSTANCE_RUNNING;
+    utime_t notice_ms = told ? op->core->config.spot_notice_s * MS_PER_S : 0;
+    struct reclaim_row r = {.lease = i->lease,
+                            .instance = i->id,
+                            .decided_ms = op->now,
+                            .ends_ms = MIN(op->now + notice_ms, i->ends_at),
+                            .free_within_s = free_within_s};
+
+    if (i->state == INSTANCE_PREEMPTING)
+        return ERR_OK;
+    CHECK(str_copy(r.reason, sizeof(r.reason), reason));
+    TRY(reclaim_row_save(op->store, &r));
+    if (!told)
+        return life_stop(op, i, END_RECLAIMED);
+    i->ends_at = r.ends_ms;
+    TRY(instance_move(op, i, INSTANCE_EV_RECLAIM));
+    return life_end_set(op, i);
 }
 
 enum end_reason life_unpaid_reason(const struct lease *l)
@@ -407,5 +450,8 @@ enum err life_lease_alive(struct op *op, const struct lease *l)
     TRY(store_instance_get_any(op->store, l->instance, &i));
     if (i.state != INSTANCE_UNREACHABLE || !str_eq(i.lease.s, l->id.s))
         return ERR_OK;
-    return instance_move(op, &i, INSTANCE_EV_HEARD);
+    enum end_reason reason = END_NONE;
+    TRY(end_of(op, l->id, &reason));
+    TRY(instance_move(op, &i, INSTANCE_EV_HEARD));
+    return reason == END_RECLAIMED ? instance_move(op, &i, INSTANCE_EV_RECLAIM) : ERR_OK;
 }

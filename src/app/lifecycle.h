@@ -59,6 +59,10 @@ enum err life_end_set(struct op *op, const struct instance *i);
 enum err life_stop(struct op *op, struct instance *i, enum end_reason reason);
 enum err life_release(struct op *op, struct instance *i, bool with_disks, enum end_reason reason);
 
+/* The platform takes a spot run back: it gets its notice and ends after it; one that is not reachable
+ * ends now. Whatever ends it from here on, it was reclaimed. Again: nothing new. i is a live spot
+ * instance; updated and saved. reason: said to the renter; borrowed. */
+enum err life_reclaim(struct op *op, struct instance *i, int64_t free_within_s, const char *reason);
 enum err life_disk_ready(struct op *op, struct disk *d);
 /* To be erased: free of charge from now on. It must not be in a live lease. */
 enum err life_disk_erase(struct op *op, struct disk *d);

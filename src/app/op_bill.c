@@ -6,14 +6,6 @@
 #include "app/op_money.h"
 #include "base/msg.h"
 
-static const char *kind_name(enum line_kind k)
-{
-    static const char *const names[] = {"usage", "correction", "charge", "credit"};
-
-    CHECK((size_t)k < ARRAY_LEN(names));
-    return names[k];
-}
-
 /* What it costs by its price version; a credit has none. */
 static enum err write_rated(struct op *op, const struct books *b, const struct line_row *l)
 {
@@ -32,6 +24,11 @@ static enum err write_rated(struct op *op, const struct books *b, const struct l
     }
     TRY(window_rate(op->store, &w, &line.rate));
     TRY(bill_rate(&line));
+    if (l->kind == LINE_REVERSAL) { /* all of it back to nothing */
+        line.qty_from = l->qty_to;
+        line.qty_to = l->qty_from;
+        line.amount_u = -line.amount_u;
+    }
     CHECK(line.amount_u == l->amount_u);
     CHECK(str_copy(line.unit, sizeof(line.unit), meter_unit(w.meter)));
     bill_formula(&line, formula, sizeof(formula));
@@ -49,12 +46,14 @@ static enum err write_line(struct op *op, const struct books *b, const struct li
 {
     json_object_begin(&op->out, NULL);
     json_i64(&op->out, "n", l->n);
-    json_str(&op->out, "kind", kind_name(l->kind));
+    json_str(&op->out, "kind", line_kind_name(l->kind));
     json_str(&op->out, "subject", l->subject);
     json_str(&op->out, "subject_name", l->subject_name[0] ? l->subject_name : l->subject);
     json_str(&op->out, "sku", l->sku);
-    json_strf(&op->out, "quantity", "%" PRId64, l->qty_to - l->qty_from);
-    json_strf(&op->out, "quantity_from", "%" PRId64, l->qty_from);
+    json_strf(&op->out, "quantity", "%" PRId64,
+              l->kind == LINE_REVERSAL ? l->qty_from - l->qty_to : l->qty_to - l->qty_from);
+    json_strf(&op->out, "quantity_from", "%" PRId64,
+              l->kind == LINE_REVERSAL ? l->qty_to : l->qty_from);
     TRY(write_rated(op, b, l));
     json_money(&op->out, "amount", l->amount_u, b->ccy);
     if (minor_u)
@@ -92,6 +91,12 @@ static enum err live_line(struct bill *bill, const struct window_row *w, enum li
 static enum err live_window(void *user, const struct window_row *w)
 {
     return w->qty == 0 ? ERR_OK : live_line(user, w, LINE_USAGE, 0, w->qty, w->rated_u);
+}
+
+static enum err live_reversal(void *user, const struct window_row *w)
+{
+    return w->reversed_u == 0 ? ERR_OK
+                              : live_line(user, w, LINE_REVERSAL, 0, w->qty, -w->reversed_u);
 }
 
 static enum err live_purchases(struct bill *bill, const struct period *month)
@@ -139,7 +144,11 @@ static enum err live_lines(struct bill *bill, const struct period *month)
                           late.at[i].amount_u);
     }
     vec_fini(&late);
-    return e == ERR_OK ? live_purchases(bill, month) : e;
+    if (e == ERR_OK)
+        e = live_purchases(bill, month);
+    return e == ERR_OK ? window_each(b->store, b->project, month->year, month->month, live_reversal,
+                                     bill)
+                       : e;
 }
 
 static enum err closed_line(void *user, const struct line_row *l)

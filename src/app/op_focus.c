@@ -253,6 +253,8 @@ static void other_row(struct focus *f, const char *category, const char *class, 
     write_row(f);
 }
 
+#define REVERSAL_TEXT "spot run reclaimed within its free time, given back"
+
 static enum err line_rows(void *user, const struct line_row *l)
 {
     struct focus *f = user;
@@ -270,6 +272,9 @@ static enum err line_rows(void *user, const struct line_row *l)
         return ERR_OK;
     case LINE_CREDIT:
         other_row(f, "Credit", "", l->source, l->amount_u);
+        return ERR_OK;
+    case LINE_REVERSAL:
+        other_row(f, "Credit", "", REVERSAL_TEXT, l->amount_u);
         return ERR_OK;
     }
     return ERR_CORRUPT;
@@ -300,6 +305,9 @@ static enum err open_rows(struct focus *f)
 
     for (size_t i = 0; i < windows.len && e == ERR_OK; i++)
         e = window_rows(f, &windows.at[i], windows.at[i].qty);
+    for (size_t i = 0; i < windows.len && e == ERR_OK; i++)
+        if (windows.at[i].reversed_u)
+            other_row(f, "Credit", "", REVERSAL_TEXT, -windows.at[i].reversed_u);
     vec_fini(&windows);
     return e;
 }

@@ -169,10 +169,13 @@ static enum err write_quote(struct op *op, const struct wanted *w, const struct 
     json_money(&op->out, "net", q->total_u, q->ccy);
     json_money(&op->out, "tax", 0, q->ccy);
     json_money(&op->out, "total", q->total_u, q->ccy);
-    if (w->ask.spot)
+    if (w->ask.spot) {
         json_money(&op->out, "bid", q->bid_u, q->ccy);
-    else
+        json_i64(&op->out, "free_if_reclaimed_s", core_config_of(op->core)->spot_free_s);
+    } else {
         json_none(&op->out, "bid");
+        json_none(&op->out, "free_if_reclaimed_s");
+    }
     json_money(&op->out, "hold", q->hold_u, q->ccy);
     json_money(&op->out, "start_need", q->need_u, q->ccy);
     json_money(&op->out, "available", q->available_u, q->ccy);

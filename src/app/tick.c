@@ -94,7 +94,7 @@ static enum err lease_overdue(struct op *op, const struct lease *l)
     TRY(store_instance_get_any(op->store, l->instance, &i));
     if (!str_eq(i.lease.s, l->id.s))
         return ERR_OK;
-    if (reason == END_REACHED && i.then == END_ACTION_RELEASE)
+    if (reason == END_REACHED && i.then == END_ACTION_RELEASE && i.state != INSTANCE_PREEMPTING)
         return life_release(op, &i, false, reason);
     return life_stop(op, &i, reason);
 }

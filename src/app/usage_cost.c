@@ -32,6 +32,8 @@ static enum err take_part(struct walk *w, const struct review_span *s, int64_t f
                            .gpu_util_pct = s->gpu_util_pct};
 
     TRY(rate_delta(&w->rate, w->qty, w->qty + qty, &c.u));
+    if (w->window.reversed_u)
+        c.u = 0;
     w->qty += qty;
     return w->take(w->arg, &c);
 }

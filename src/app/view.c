@@ -2,7 +2,9 @@
 
 #include "app/problem.h"
 #include "base/msg.h"
+#include "base/units.h"
 #include "domain/node.h"
+#include "store/rows_plan.h"
 
 enum err view_currency(struct op *op, struct id project, struct currency *ret_ccy)
 {
@@ -60,6 +62,8 @@ struct instance_view {
     struct node node, held; /* held: for it, while it waits */
     struct queue_told told;
     struct disk_list disks;
+    struct spot_row spot;       /* instance empty: not at the spot price */
+    struct reclaim_row reclaim; /* of the live lease; lease empty: none */
     struct shape runs;
     struct currency ccy;
     int64_t run_hour_u, stopped_hour_u, spent_u;
@@ -115,6 +119,13 @@ static enum err instance_view_load(struct op *op, struct instance_view *v)
     }
     if (v->i->node.s[0])
         TRY(store_node_get(op->store, v->i->node, &v->node));
+    if (v->i->plan == PLAN_SPOT) {
+        e = spot_row_get(op->store, v->i->id, &v->spot);
+        if (e == ERR_OK)
+            e = reclaim_row_get(op->store, v->i->lease, &v->reclaim);
+        if (e != ERR_OK && e != ERR_NOT_FOUND)
+            return e;
+    }
     TRY(load_wait(op, v));
     TRY(store_disk_list_instance(op->store, v->i->id, &v->disks));
     TRY(view_currency(op, v->i->project, &v->ccy));
@@ -168,6 +179,11 @@ static void write_shape(struct op *op, const struct instance_view *v)
     text_or_none(w, "gpu", i->shape.gpu_model);
     json_i64(w, "gpu_count", i->shape.gpu_count);
     json_str(w, "plan", plan_name(i->plan));
+    if (v->spot.instance.s[0])
+        json_i64(w, "free_if_reclaimed_s", v->spot.free_within_s);
+    else
+        json_none(w, "free_if_reclaimed_s");
+    json_time(w, "reclaimed_at", v->reclaim.decided_ms);
     json_flag(w, "no_gpu", i->no_gpu);
     json_i64(w, "cpu", (v->runs.cpu_milli + 999) / 1000);
     json_i64(w, "memory_mib", v->runs.memory_mib);

@@ -93,32 +93,39 @@ static enum err correction_right(struct bill_check *c, struct check_line *l, con
                : check_differs(c, tr("line %ld: more was charged before than it costs"), l->n);
 }
 
-static bool kind_read(struct check_row *r, enum check_line_kind *ret_k)
+/* A window of this month that was given back: its line of usage, below zero. */
+static enum err reversal_right(struct bill_check *c, struct check_line *l, const char *subject,
+                               const char *sku, const char *meter)
 {
-    static const char *const names[] = {"usage", "correction", "charge", "credit"};
-    const char *name = row_text(r, "kind");
+    struct check_window *w = check_window_find(c, l->source);
 
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (str_eq(names[i], name)) {
-            *ret_k = (enum check_line_kind)i;
-            return true;
-        }
-    return false;
+    if (!w || w->back)
+        return check_differs(c, tr("line %ld: window %s is not here, or twice"), l->n, l->source);
+    w->back = true;
+    if (!str_eq(w->subject.s, subject) || !str_eq(w->sku, sku) ||
+        !str_eq(meter_name(w->meter), meter) ||
+        !str_eq(c->prices.at[w->price].v.id.s, l->price.s) || l->qty_from != 0 ||
+        l->qty_to != w->qty || l->from_s != w->from_s || l->to_s != w->to_s ||
+        l->amount_u != -w->reversed_u || l->amount_u == 0)
+        return check_differs(c, tr("line %ld is not what window %s says"), l->n, l->source);
+    return ERR_OK;
 }
 
 static enum err line_right(struct bill_check *c, struct check_line *l, const char *subject,
                            const char *sku, const char *meter)
 {
     switch (l->kind) {
-    case CHECK_USAGE:
+    case LINE_USAGE:
         return usage_right(c, l, subject, sku, meter);
-    case CHECK_CORRECTION:
+    case LINE_CORRECTION:
         return correction_right(c, l, sku);
-    case CHECK_CHARGE:
+    case LINE_CHARGE:
         if (l->qty_from || l->qty_to || l->before_u || l->price.s[0] || l->amount_u <= 0)
             return check_differs(c, tr("line %ld is nothing that was bought"), l->n);
         return ERR_OK;
-    case CHECK_CREDIT:
+    case LINE_REVERSAL:
+        return reversal_right(c, l, subject, sku, meter);
+    case LINE_CREDIT:
         if (l->qty_from || l->qty_to || l->before_u || l->price.s[0] || l->amount_u > 0 ||
             !str_eq(subject, l->source))
             return check_differs(c, tr("line %ld is no credit"), l->n);
@@ -130,7 +137,7 @@ static enum err line_right(struct bill_check *c, struct check_line *l, const cha
 enum err check_row_line(struct bill_check *c, struct check_row *r)
 {
     struct check_line l = {.n = row_i64(r, "n"), .line = c->counts.lines};
-    bool kind = kind_read(r, &l.kind);
+    bool kind = line_kind_find(row_text(r, "kind"), &l.kind);
     char month[16];
 
     (void)row_copy(r, "source", l.source, sizeof(l.source));
@@ -155,9 +162,9 @@ enum err check_row_line(struct bill_check *c, struct check_row *r)
         l.tax >= CHECK_TAXES_MAX || (last && last->kind > l.kind) || l.qty_from < 0 ||
         l.qty_to < l.qty_from || l.to_s < l.from_s)
         return check_differs(c, tr("not a line of a statement"));
-    if ((l.kind == CHECK_CORRECTION) == str_eq(month, c->said.month))
+    if ((l.kind == LINE_CORRECTION) == str_eq(month, c->said.month))
         return check_differs(c, tr("line %ld is of another month"), l.n);
-    if (l.kind != CHECK_CORRECTION && (l.from_s < c->month.from_s || l.to_s > c->month.to_s))
+    if (l.kind != LINE_CORRECTION && (l.from_s < c->month.from_s || l.to_s > c->month.to_s))
         return check_differs(c, tr("line %ld is of another month"), l.n);
     TRY(line_right(c, &l, subject, sku, meter));
     *vec_push(&c->lines) = l;
@@ -284,6 +291,10 @@ enum err check_statement_over(struct bill_check *c)
     if (!c->st.here)
         return ERR_OK;
     TRY(lines_over(c));
+    for (size_t i = 0; i < c->windows.len; i++)
+        if (c->windows.at[i].reversed_u && !c->windows.at[i].back)
+            return check_differs(c, tr("window %s was given back, no line says so"),
+                                 c->windows.at[i].id);
     for (size_t i = 0; i < c->taxes.len; i++) {
         const struct check_tax *t = &c->taxes.at[i];
         struct tax_group g;
@@ -478,9 +489,9 @@ static enum err line_paid(struct bill_check *c, const struct check_charge *group
 {
     int64_t paid;
 
-    if (l->kind == CHECK_CREDIT)
+    if (l->kind == LINE_CREDIT)
         return ERR_OK;
-    if (l->kind == CHECK_CHARGE) {
+    if (l->kind == LINE_CHARGE) {
         struct check_bought *b = bought_of(c, l->source);
 
         if (b->billed || !b->here || b->u != l->amount_u) {
@@ -494,6 +505,9 @@ static enum err line_paid(struct bill_check *c, const struct check_charge *group
                 TRY(credit_add(c, c->parts.at[i].account, l->tax, c->parts.at[i].u));
         return ERR_OK;
     }
+    const struct check_window *w = check_window_find(c, l->source);
+    if (w && w->reversed_u) /* nobody paid it in the end: what was charged is back */
+        return ERR_OK;
     TRY(line_payers(c, groups, l, &paid));
     if (paid >= l->from_u + l->amount_u)
         return ERR_OK;
@@ -509,7 +523,7 @@ static enum err credits_over(struct bill_check *c)
         const struct check_line *l = &c->lines.at[i];
         struct check_part *of = NULL;
 
-        if (l->kind != CHECK_CREDIT)
+        if (l->kind != LINE_CREDIT)
             continue;
         for (size_t k = 0; k < c->credits.len; k++)
             if (c->credits.at[k].tax == l->tax && str_eq(c->credits.at[k].account, l->source))

@@ -27,6 +27,9 @@ struct check_lease {
     char sku[48];
     int64_t epoch, per_second, started_s;
     utime_t ready_ms, stop_ms;
+    int64_t paid_until_s;
+    utime_t reclaimed_ms;  /* the platform took it back; 0: it did not */
+    int64_t free_within_s; /* then it costs nothing when it was no longer than that */
     int64_t tx_bytes;      /* of slices that count */
     struct spans_ms gaps;  /* not heard */
     struct spans_ms cover; /* what slices prove, sorted and merged when the lease is over */
@@ -37,10 +40,10 @@ struct check_window {
     enum meter meter;
     char sku[48];
     size_t price;
-    int64_t qty, rated_u, posted_u; /* as the file says */
+    int64_t qty, rated_u, posted_u, reversed_u; /* as the file says; posted_u: without reversed_u */
     int64_t sum_qty, charged_u;     /* as counted */
     int64_t from_s, to_s;           /* of its spans */
-    bool billed;                    /* the statement has a line of it */
+    bool billed, back;              /* the statement has a line of it; and one that gives it back */
 };
 struct check_second { /* seconds of a subject that some window has */
     struct id subject;
@@ -53,9 +56,8 @@ struct check_account {
 
 /* A closed month. */
 #define CHECK_TAXES_MAX 16
-enum check_line_kind { CHECK_USAGE, CHECK_CORRECTION, CHECK_CHARGE, CHECK_CREDIT };
 struct check_line {
-    enum check_line_kind kind;
+    enum line_kind kind;
     char source[LEDGER_KEY_SIZE];
     struct id price;
     int64_t n, tax, line;

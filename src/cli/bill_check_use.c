@@ -9,6 +9,7 @@
 #include "base/msg.h"
 #include "cli/cli.h"
 #include "domain/evidence.h"
+#include "domain/meter.h"
 
 #define SLICE_NUMBERS 17
 #define TIME_MAX (INT64_C(1) << 52) /* ms; so that no sum of times passes 64 bits */
@@ -104,10 +105,15 @@ enum err check_lease_line(struct bill_check *c, struct check_row *r)
     l.started_s = row_i64(r, "started_s");
     l.ready_ms = row_i64(r, "ready_ms");
     l.stop_ms = row_time(r, "stop_ms");
+    l.paid_until_s = row_i64(r, "paid_until_s");
+    l.reclaimed_ms = row_i64(r, "reclaimed_ms");
+    l.free_within_s = row_i64(r, "free_within_s");
     if (r->bad)
         return ERR_OK;
     if (!meter || (l.meter != METER_GPU && l.meter != METER_CPU) || l.per_second < 0 ||
-        !time_ok(l.ready_ms) || !time_ok(l.started_s))
+        !time_ok(l.ready_ms) || !time_ok(l.started_s) || !time_ok(l.paid_until_s) ||
+        !time_ok(l.reclaimed_ms) || l.free_within_s < 0 ||
+        (l.reclaimed_ms && (!str_starts(l.sku, "spot.") || l.reclaimed_ms > l.stop_ms)))
         return check_differs(c, tr("not a lease"));
     if (c->leases.len && strcmp(c->leases.at[c->leases.len - 1].id.s, l.id.s) >= 0)
         return check_differs(c, tr("leases out of order"));
@@ -325,6 +331,24 @@ static int64_t sent_bytes(const struct bill_check *c, struct id instance)
     return sum;
 }
 
+/* Cards of a spot run that the platform took back within its free time (money.md 1.7). Of an open
+ * month the run may not be over yet. */
+static bool reclaimed_free(const struct bill_check *c, const struct check_window *w)
+{
+    if (w->meter != METER_GPU || (c->said.open && w->reversed_u == 0))
+        return false;
+    for (size_t i = 0; i < c->leases.len; i++) {
+        const struct check_lease *l = &c->leases.at[i];
+        int64_t from_s, to_s;
+
+        if (!str_eq(l->id.s, w->subject.s) || !l->reclaimed_ms || !l->ready_ms)
+            continue;
+        meter_billable(l->ready_ms, MIN(l->stop_ms, l->paid_until_s * MS_PER_S), &from_s, &to_s);
+        return spot_is_free(from_s, to_s, true, l->free_within_s);
+    }
+    return false;
+}
+
 enum err check_window_over(struct bill_check *c)
 {
     struct check_window *w = window_now(c);
@@ -340,9 +364,12 @@ enum err check_window_over(struct bill_check *c)
     if (rate_total(&c->prices.at[w->price].v.rate, w->qty, &cost) != ERR_OK || cost != w->rated_u)
         return check_differs(c, tr("window %s costs %ld by its price, it says %ld"), w->id, cost,
                              w->rated_u);
-    if (!c->said.open && w->posted_u != w->rated_u)
+    if (!c->said.open && w->posted_u != w->rated_u - w->reversed_u)
         return check_differs(c, tr("window %s: charged is %ld, it costs %ld"), w->id, w->posted_u,
-                             w->rated_u);
+                             w->rated_u - w->reversed_u);
+    if (w->reversed_u != (reclaimed_free(c, w) ? w->rated_u : 0))
+        return check_differs(c, tr("window %s: %ld was given back, by its run it is %ld"), w->id,
+                             w->reversed_u, reclaimed_free(c, w) ? w->rated_u : 0);
     return ERR_OK;
 }
 
@@ -389,6 +416,7 @@ enum err check_window_line(struct bill_check *c, struct check_row *r)
     w.qty = row_num(r, "qty");
     w.rated_u = row_num(r, "rated_u");
     w.posted_u = row_num(r, "posted_u");
+    w.reversed_u = row_num(r, "reversed_u");
     (void)row_flag(r, "simulated");
     if (r->bad)
         return ERR_OK;

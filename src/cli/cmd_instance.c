@@ -227,6 +227,15 @@ static void show_state(const json_t *o)
     text_time(field_str(o, "ends_at"), since, sizeof(since));
     if (field_is(o, "ends_at"))
         line(N_("ends"), tr("%s, then %s"), since, tr(field_str(o, "then")));
+    if (field_is(o, "free_if_reclaimed_s")) {
+        text_duration(field_i64(o, "free_if_reclaimed_s"), age, sizeof(age));
+        line(N_("spot"), tr("its cards cost nothing when they are reclaimed within %s of a start"),
+             age);
+    }
+    if (field_is(o, "reclaimed_at")) {
+        text_time(field_str(o, "reclaimed_at"), since, sizeof(since));
+        line(N_("reclaimed"), "%s", since);
+    }
     if (field_is(o, "kept_until")) {
         text_time(field_str(o, "kept_until"), since, sizeof(since));
         line(N_("kept until"), "%s", since);

@@ -257,6 +257,11 @@ static void print_plan(FILE *to, const struct call *call, const json_t *q)
     if (field_is(q, "bid"))
         plan_linef(to, N_("at most"), tr("%s per card-hour, the bid; the spot price moves"),
                    money_of_field(q, "bid", a, sizeof(a)));
+    if (field_is(q, "free_if_reclaimed_s")) {
+        text_duration(field_i64(q, "free_if_reclaimed_s"), a, sizeof(a));
+        plan_linef(to, N_("spot"),
+                   tr("its cards cost nothing when they are reclaimed within %s of a start"), a);
+    }
     plan_linef(to, arg_bool(call, "no_end") ? N_("an hour") : N_("whole time"),
                tr("%s (of it tax %s)"), money_of_field(q, "total", a, sizeof(a)),
                money_of_field(q, "tax", b, sizeof(b)));

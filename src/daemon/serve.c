@@ -383,6 +383,7 @@ static struct core_config core_config_from(const struct daemon_config *c)
     k.keep_stopped_ms = c->keep_stopped_days * 86400 * MS_PER_S;
     k.term_s = c->term_s;
     k.test_channel = str_eq(c->test_channel, "yes");
+    k.spot_notice_s = c->spot_notice_s;
     k.spot_free_s = c->spot_free_s;
     k.scarcity_min_pct = c->scarcity_min_pct;
     k.scarcity_max_pct = c->scarcity_max_pct;

@@ -4,6 +4,25 @@
 
 #include "base/str.h"
 
+static const char *const line_kinds[LINE_KIND_COUNT] = {"usage", "correction", "charge", "credit",
+                                                        "reversal"};
+
+const char *line_kind_name(enum line_kind k)
+{
+    CHECK((size_t)k < LINE_KIND_COUNT);
+    return line_kinds[k];
+}
+
+bool line_kind_find(const char *name, enum line_kind *ret_k)
+{
+    for (size_t i = 0; i < LINE_KIND_COUNT; i++)
+        if (str_eq(line_kinds[i], name)) {
+            *ret_k = (enum line_kind)i;
+            return true;
+        }
+    return false;
+}
+
 enum err bill_rate(struct bill_line *l)
 {
     return rate_delta(&l->rate, l->qty_from, l->qty_to, &l->amount_u);

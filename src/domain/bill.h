@@ -8,6 +8,18 @@
 #include "domain/price.h"
 #include "domain/types.h"
 
+/* Lines of a bill, in the order in which it has them. */
+enum line_kind {
+    LINE_USAGE,      /* of a window */
+    LINE_CORRECTION, /* usage of a closed month that came late */
+    LINE_CHARGE,     /* bought at once */
+    LINE_CREDIT,     /* what a voucher or gift paid; below zero */
+    LINE_REVERSAL,   /* a window given back whole; below zero */
+};
+#define LINE_KIND_COUNT (LINE_REVERSAL + 1)
+const char *line_kind_name(enum line_kind k); /* "usage" */
+bool line_kind_find(const char *name, enum line_kind *ret_k);
+
 /* One window of a bill: what was used, at which price version, and why it costs what it costs. */
 struct bill_line {
     struct id subject; /* instance, disk, account */

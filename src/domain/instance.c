@@ -4,6 +4,7 @@
 #define Q INSTANCE_QUEUED
 #define P INSTANCE_PREPARING
 #define R INSTANCE_RUNNING
+#define M INSTANCE_PREEMPTING
 #define T INSTANCE_STOPPING
 #define S INSTANCE_STOPPED
 #define U INSTANCE_UNREACHABLE
@@ -15,17 +16,17 @@
 /* clang-format off */
 /* A table is read in columns. Of an instance that ran; one that never did takes the other way below. */
 static const enum instance_state table[INSTANCE_STATE_COUNT][INSTANCE_EVENT_COUNT] = {
-    /*                       placed start ready stop release fail closed erased silent heard */
-    [INSTANCE_QUEUED] =      {P,    _,    _,    Z,   Z,      F,   _,     _,     _,     _},
-    [INSTANCE_PREPARING] =   {_,    _,    R,    T,   X,      T,   S,     _,     _,     _},
-    [INSTANCE_RUNNING] =     {_,    _,    _,    T,   X,      T,   S,     _,     U,     _},
-    [INSTANCE_PREEMPTING] =  {_,    _,    _,    T,   X,      T,   S,     _,     U,     _},
-    [INSTANCE_STOPPING] =    {_,    _,    _,    _,   X,      _,   S,     _,     _,     _},
-    [INSTANCE_STOPPED] =     {_,    P,    _,    _,   X,      _,   _,     _,     _,     _},
-    [INSTANCE_UNREACHABLE] = {_,    _,    _,    T,   X,      T,   S,     _,     _,     R},
-    [INSTANCE_RELEASING] =   {_,    _,    _,    _,   _,      _,   _,     Z,     _,     _},
-    [INSTANCE_RELEASED] =    {_,    _,    _,    _,   _,      _,   _,     _,     _,     _},
-    [INSTANCE_FAILED] =      {_,    _,    _,    _,   _,      _,   _,     _,     _,     _},
+    /*                       placed start ready stop release fail closed erased silent heard reclaim */
+    [INSTANCE_QUEUED] =      {P,    _,    _,    Z,   Z,      F,   _,     _,     _,     _,     _},
+    [INSTANCE_PREPARING] =   {_,    _,    R,    T,   X,      T,   S,     _,     _,     _,     _},
+    [INSTANCE_RUNNING] =     {_,    _,    _,    T,   X,      T,   S,     _,     U,     _,     M},
+    [INSTANCE_PREEMPTING] =  {_,    _,    _,    T,   X,      T,   S,     _,     U,     _,     _},
+    [INSTANCE_STOPPING] =    {_,    _,    _,    _,   X,      _,   S,     _,     _,     _,     _},
+    [INSTANCE_STOPPED] =     {_,    P,    _,    _,   X,      _,   _,     _,     _,     _,     _},
+    [INSTANCE_UNREACHABLE] = {_,    _,    _,    T,   X,      T,   S,     _,     _,     R,     _},
+    [INSTANCE_RELEASING] =   {_,    _,    _,    _,   _,      _,   _,     Z,     _,     _,     _},
+    [INSTANCE_RELEASED] =    {_,    _,    _,    _,   _,      _,   _,     _,     _,     _,     _},
+    [INSTANCE_FAILED] =      {_,    _,    _,    _,   _,      _,   _,     _,     _,     _,     _},
 };
 /* clang-format on */
 

@@ -18,8 +18,9 @@ enum instance_event {
     INSTANCE_EV_ERASED,  /* its system disk is proven to be gone */
     INSTANCE_EV_SILENT,  /* no proof of life from its node */
     INSTANCE_EV_HEARD,
+    INSTANCE_EV_RECLAIM, /* notice that the platform takes its spot cards back */
 };
-#define INSTANCE_EVENT_COUNT (INSTANCE_EV_HEARD + 1)
+#define INSTANCE_EVENT_COUNT (INSTANCE_EV_RECLAIM + 1)
 
 /* Next state, or cur->state when the event changes nothing. */
 enum instance_state instance_next(const struct instance *cur, enum instance_event ev, bool ran);

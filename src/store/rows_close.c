@@ -203,7 +203,8 @@ enum err line_sums(struct store *s, const char *statement, struct line_sum_list 
 {
     struct sql q = sql_open(s,
                             "SELECT kind, sku, tax_group, max(meter), count(*), "
-                            "sum(qty_to-qty_from), sum(printed_minor) FROM statement_line "
+                            "sum(CASE kind WHEN 4 THEN qty_from-qty_to ELSE "
+                            "qty_to-qty_from END), sum(printed_minor) FROM statement_line "
                             "WHERE statement=? GROUP BY tax_group, kind, sku "
                             "ORDER BY tax_group, kind, sku",
                             "t", statement);

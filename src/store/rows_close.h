@@ -3,6 +3,7 @@
  * are the caller's (vec_fini). Nothing here decides anything. */
 #pragma once
 
+#include "domain/bill.h"
 #include "store/rows_money.h"
 
 #define CLOSE_ID_SIZE LEDGER_KEY_SIZE
@@ -86,7 +87,6 @@ enum err statement_last(struct store *s, const char *series, int64_t *ret_seq);
 /* The end of the latest month that any project closed; 0: none. */
 enum err statement_newest(struct store *s, int64_t *ret_to_s);
 
-enum line_kind { LINE_USAGE, LINE_CORRECTION, LINE_CHARGE, LINE_CREDIT };
 struct line_row {
     char statement[CLOSE_ID_SIZE];
     int64_t n;

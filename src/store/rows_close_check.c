@@ -36,7 +36,7 @@ const struct money_law close_laws[] = {
             "g.statement=s.id),0)*s.minor_u LIMIT 1"},
     /* what the journal charged for a closed month is in its statement or in a later month's */
     {"I21", "SELECT w.id||': rated '||w.rated_u FROM close_state c JOIN rating_window w ON "
-            "w.project=c.project AND w.year*12+w.month<c.year*12+c.month WHERE w.rated_u<>"
+            "w.project=c.project AND w.year*12+w.month<c.year*12+c.month WHERE w.rated_u-w.reversed_u<>"
             "(SELECT coalesce(sum(amount_u),0) FROM statement_line WHERE source=w.id)+"
             "(SELECT coalesce(sum(l.amount_u),0) FROM late_usage l WHERE l.rating_window=w.id AND "
             "l.year*12+l.month>=c.year*12+c.month) LIMIT 1"},

@@ -50,7 +50,7 @@ static const struct col window_cols[] = {
     BIGINT_COL(struct window_row, qty),      BIGINT_COL(struct window_row, rated_u),
     BIGINT_COL(struct window_row, posted_u), BIGINT_COL(struct window_row, posts),
     BIGINT_COL(struct window_row, from_s),   BIGINT_COL(struct window_row, to_s),
-    BOOL_COL(struct window_row, simulated),
+    BOOL_COL(struct window_row, simulated),  BIGINT_COL(struct window_row, reversed_u),
 };
 ROW_TYPE(window_type, "rating_window", struct window_row, window_cols, 1);
 
@@ -110,25 +110,33 @@ enum err window_each(struct store *s, struct id project, int64_t year, int month
                     "tii", project.s, year, (int64_t)month);
 }
 
+enum err money_window_subject(struct store *s, struct id subject, enum meter meter,
+                              struct window_list *ret_l)
+{
+    return row_list(s, &window_type, ret_l,
+                    "WHERE id>=?1||'/' AND id<?1||'0' AND meter=?2 ORDER BY id", "ti", subject.s,
+                    (int64_t)meter);
+}
+
 enum err money_window_all(struct store *s, struct window_list *ret_l)
 {
     return row_list(s, &window_type, ret_l, "ORDER BY from_s, subject, meter, id", "");
 }
 
-enum err money_window_sum_instance(struct store *s, struct id instance, int64_t *ret_rated_u)
+enum err money_window_sum_instance(struct store *s, struct id instance, int64_t *ret_u)
 {
     return sql_one_i64(
-        sql_open(s, "SELECT coalesce(sum(rated_u),0) FROM rating_window WHERE instance=?", "t",
+        sql_open(s, "SELECT coalesce(sum(rated_u-reversed_u),0) FROM rating_window WHERE instance=?", "t",
                  instance.s),
-        ret_rated_u);
+        ret_u);
 }
 
-enum err money_window_sum_subject(struct store *s, struct id subject, int64_t *ret_rated_u)
+enum err money_window_sum_subject(struct store *s, struct id subject, int64_t *ret_u)
 {
     return sql_one_i64(
-        sql_open(s, "SELECT coalesce(sum(rated_u),0) FROM rating_window WHERE subject=?", "t",
+        sql_open(s, "SELECT coalesce(sum(rated_u-reversed_u),0) FROM rating_window WHERE subject=?", "t",
                  subject.s),
-        ret_rated_u);
+        ret_u);
 }
 
 enum err money_window_unposted(struct store *s, struct id project, int64_t *ret_held_u,

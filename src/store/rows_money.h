@@ -100,6 +100,7 @@ struct window_row {
     int64_t qty, rated_u, posted_u, posts;
     int64_t from_s, to_s; /* first and last second rated */
     bool simulated;
+    int64_t reversed_u; /* of posted_u, given back: 0 or all */
 };
 struct window_list {
     struct window_row *at;
@@ -112,9 +113,13 @@ enum err money_window_open_lease(struct store *s, struct id lease, struct window
 enum err money_window_open_free(struct store *s, struct id project, struct window_list *ret_l);
 enum err money_window_month(struct store *s, struct id project, int64_t year, int month,
                             struct window_list *ret_l);
+/* of one subject and meter */
+enum err money_window_subject(struct store *s, struct id subject, enum meter meter,
+                              struct window_list *ret_l);
 enum err money_window_all(struct store *s, struct window_list *ret_l);
-enum err money_window_sum_instance(struct store *s, struct id instance, int64_t *ret_rated_u);
-enum err money_window_sum_subject(struct store *s, struct id subject, int64_t *ret_rated_u);
+/* Σ rated − reversed */
+enum err money_window_sum_instance(struct store *s, struct id instance, int64_t *ret_u);
+enum err money_window_sum_subject(struct store *s, struct id subject, int64_t *ret_u);
 /* Σ rated − posted: of windows that a hold pays for, and of the others. */
 enum err money_window_unposted(struct store *s, struct id project, int64_t *ret_held_u,
                                int64_t *ret_free_u);

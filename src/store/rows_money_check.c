@@ -36,6 +36,16 @@ const struct money_law money_laws[] = {
     {"I14", "SELECT node||' '||boot||' '||seq FROM usage_slice "
             "WHERE t1_ms>received_ms OR t0_ms>t1_ms LIMIT 1"},
     {"I15", "SELECT id FROM rating_window WHERE rated_u<0 OR posted_u<0 OR qty<0 LIMIT 1"},
+    /* what is given back of a window is in the journal, and it was a spot run's cards */
+    {"I15", "SELECT w.id FROM rating_window w LEFT JOIN (SELECT owner, sum(amount) AS u FROM "
+            "transfer WHERE kind='reversal' GROUP BY owner) t ON t.owner=w.id WHERE "
+            "coalesce(t.u,0)>w.posted_u OR (w.reversed_u<>0 AND (coalesce(t.u,0)<>w.reversed_u OR "
+            "w.meter<>0 OR substr(w.sku,1,5)<>'spot.')) LIMIT 1"},
+    /* … given back exactly when the platform took it back within its free time */
+    {"I15", "SELECT w.id FROM fund_lease l JOIN rating_window w ON w.lease=l.lease "
+            "LEFT JOIN reclaim r ON r.lease=l.lease WHERE l.settled=1 AND w.meter=0 AND "
+            "w.posted_u>0 AND (w.reversed_u<>0)<>(r.lease IS NOT NULL AND "
+            "min(l.stop_ms/1000, l.paid_until_s)-(l.ready_ms+999)/1000<=r.free_within_s) LIMIT 1"},
     {"I17", "SELECT u.lease||' '||s.from_s||'-'||s.to_s FROM usage_span s JOIN usage_slice u "
             "ON u.node=s.node AND u.boot=s.boot AND u.seq=s.seq JOIN fund_lease l "
             "ON l.lease=u.lease WHERE s.boot<>'' AND s.qty_per_s>0 AND (s.to_s>l.paid_until_s OR "
@@ -49,7 +59,8 @@ const struct money_law money_laws[] = {
             "(g.sku<>'' AND g.sku<>w.sku)) LIMIT 1"},
     /* a grant that is over is empty, and its account got what was granted, once */
     {"I15", "SELECT g.id FROM fund_grant g LEFT JOIN account a ON a.id='voucher.'||g.id WHERE "
-            "a.cr_posted IS NULL OR a.cr_posted<>g.amount_u OR (g.done_at<>0 AND "
+            "a.cr_posted IS NULL OR a.cr_posted<>g.amount_u+coalesce((SELECT sum(amount) FROM "
+            "transfer t WHERE t.cr=a.id AND t.kind='reversal'),0) OR (g.done_at<>0 AND "
             "(a.dr_posted<>a.cr_posted OR a.dr_pending<>0)) LIMIT 1"},
     /* what a package holds was bought, used by windows at its price, lapsed or still there */
     {"I3", "SELECT p.id FROM package p LEFT JOIN account a ON a.id='package.'||p.id WHERE "

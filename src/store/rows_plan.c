@@ -38,6 +38,38 @@ static const struct col spot_cols[] = {
 };
 ROW_TYPE(spot_type, "spot", struct spot_row, spot_cols, 1);
 
+static const struct col reclaim_cols[] = {
+    TEXT_COL(struct reclaim_row, lease),           TEXT_COL(struct reclaim_row, instance),
+    BIGINT_COL(struct reclaim_row, decided_ms),    BIGINT_COL(struct reclaim_row, ends_ms),
+    BIGINT_COL(struct reclaim_row, free_within_s), TEXT_COL(struct reclaim_row, reason),
+};
+ROW_TYPE(reclaim_type, "reclaim", struct reclaim_row, reclaim_cols, 1);
+
+enum err reclaim_row_save(struct store *s, const struct reclaim_row *r)
+{
+    return row_save(s, &reclaim_type, r);
+}
+
+enum err reclaim_row_get(struct store *s, struct id lease, struct reclaim_row *ret_r)
+{
+    return row_get(s, &reclaim_type, ret_r, "WHERE lease=?", "t", lease.s);
+}
+
+enum err reclaim_row_unsettled(struct store *s, struct id project, int64_t year, int month,
+                               char ret_lease[LEDGER_KEY_SIZE])
+{
+    struct sql q = sql_open(s,
+                            "SELECT l.lease FROM fund_lease l JOIN reclaim r ON r.lease=l.lease "
+                            "JOIN rating_window w ON w.lease=l.lease WHERE l.project=?1 AND "
+                            "l.settled=0 AND w.project=?1 AND w.year=?2 AND w.month=?3 LIMIT 1",
+                            "tii", project.s, year, (int64_t)month);
+
+    ret_lease[0] = '\0';
+    while (sql_next(&q))
+        (void)str_copy(ret_lease, LEDGER_KEY_SIZE, sql_text(&q, 0));
+    return sql_close(&q);
+}
+
 enum err spot_row_save(struct store *s, const struct spot_row *r)
 {
     return row_save(s, &spot_type, r);

@@ -40,6 +40,18 @@ struct spot_row {
     struct id bid; /* the price version that no second costs more than */
     int64_t free_within_s;
 };
+/* The platform's decision to take a spot run back. */
+struct reclaim_row {
+    struct id lease, instance;
+    utime_t decided_ms, ends_ms;
+    int64_t free_within_s; /* of its first second: then its cards cost nothing */
+    char reason[TEXT_SIZE];
+};
+enum err reclaim_row_save(struct store *s, const struct reclaim_row *r);
+enum err reclaim_row_get(struct store *s, struct id lease, struct reclaim_row *ret_r);
+/* One whose lease is not settled and used that month; "": none. */
+enum err reclaim_row_unsettled(struct store *s, struct id project, int64_t year, int month,
+                               char ret_lease[LEDGER_KEY_SIZE]);
 enum err spot_row_save(struct store *s, const struct spot_row *r);
 enum err spot_row_get(struct store *s, struct id instance, struct spot_row *ret_r);
 

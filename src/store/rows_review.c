@@ -36,7 +36,7 @@ enum err review_span_page(struct store *s, struct id project, int64_t year, int 
 enum err review_month_list(struct store *s, struct id project, struct review_month_list *ret_l)
 {
     struct sql q = sql_open(s,
-                            "SELECT year, month, sum(rated_u) FROM rating_window WHERE project=? "
+                            "SELECT year, month, sum(rated_u-reversed_u) FROM rating_window WHERE project=? "
                             "GROUP BY year, month ORDER BY year, month",
                             "t", project.s);
 
@@ -55,7 +55,7 @@ enum err review_instance_list(struct store *s, struct id project, int64_t year, 
 {
     struct sql q = sql_open(
         s,
-        "SELECT w.instance, w.sku, sum(w.rated_u), sum(w.qty), max(coalesce((SELECT "
+        "SELECT w.instance, w.sku, sum(w.rated_u-w.reversed_u), sum(w.qty), max(coalesce((SELECT "
         "max(qty_per_s) FROM usage_span s WHERE s.rating_window=w.id),0)) FROM rating_window w "
         "WHERE w.project=? AND w.year=? AND w.month=? AND w.meter=0 GROUP BY w.instance, w.sku "
         "ORDER BY w.sku, w.instance",

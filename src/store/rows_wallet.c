@@ -81,6 +81,11 @@ enum err wallet_grant_list(struct store *s, struct id project, struct grant_list
                     "t", project.s);
 }
 
+enum err wallet_grant_get(struct store *s, struct id id, struct grant_row *ret_g)
+{
+    return row_get(s, &grant_type, ret_g, "WHERE id=?", "t", id.s);
+}
+
 enum err wallet_grant_over(struct store *s, int64_t until_s, struct grant_list *ret_l)
 {
     return row_list(s, &grant_type, ret_l, "WHERE done_at=0 AND expires_s<=? ORDER BY id", "i",

@@ -51,6 +51,7 @@ struct grant_list {
     size_t len, cap;
 };
 enum err wallet_grant_save(struct store *s, const struct grant_row *g);
+enum err wallet_grant_get(struct store *s, struct id id, struct grant_row *ret_g);
 enum err wallet_grant_open(struct store *s, struct id project, struct grant_list *ret_l);
 enum err wallet_grant_list(struct store *s, struct id project, struct grant_list *ret_l);
 /* Open grants of all projects that expire at or before until_s. */

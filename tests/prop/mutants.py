@@ -85,6 +85,16 @@ MUTANTS = [
     (D + "plan.c", "t->fee_pct, 100,", "t->fee_pct, 1000,", "the fee is a tenth of what was said"),
     (D + "rate_text.c", "    r.cap_qty = cap_qty;", "    r.cap_qty = 0;", "a stored cap is forgotten"),
     (D + "price.c", "micro_add(u, 2, ret_u)", "micro_add(u, 0, ret_u)", "a spot second is held without its rounding"),
+    (D + "price.c", "ended_by_platform && to_s - from_s <= free_within_s", "ended_by_platform && to_s - from_s < free_within_s",
+     "the last free second is charged"),
+    (D + "price.c", "return ended_by_platform && to_s", "return to_s", "who ends a run does not count"),
+    (A + "funds_reverse.c", "add_back(b, w, group, s->cr, s->dr, u, g);", "add_back(b, w, group, s->cr, cash, u, g);",
+     "what a voucher paid comes back as cash"),
+    (A + "funds_reverse.c", "w->reversed_u = w->posted_u;", "w->reversed_u = 0;", "nobody notes what was given back"),
+    (A + "funds_reverse.c", "g.done_at = 0;", "", "what comes back to a lapsed voucher is forgotten"),
+    (A + "funds_reverse.c", "day.from_s, -u);", "day.from_s, 0);", "budgets go on counting what was given back"),
+    (A + "funds_reverse.c", "l->lease, METER_GPU, &windows", "l->lease, METER_DISK, &windows", "cards are not given back"),
+    (A + "funds_reverse.c", "MIN(u, MAX(-ledger_balance(&a), (int64_t)0))", "u", "a credit line paid back twice is overfull"),
     (A + "funds_spot.c", "? bid : v;", "? v : bid;", "the dearer of tick and bid is charged"),
     (A + "funds_plan.c", "p->cards < r->qty_per_s", "false", "a plan covers more cards than were bought"),
     (A + "funds_plan.c", "MIN(p->over_s ? p->over_s : p->end_s, to_s)", "MIN(p->end_s, to_s)",
@@ -211,7 +221,7 @@ FIRST = {A + "funds_budget.c": "test_budget", A + "supply.c": "test_supply", A +
          A + "op_channel.c": "prop_payments", A + "op_topup.c": "prop_payments", A + "funds_plan.c": "test_plan",
          A + "funds_package.c": "test_package", D + "package.c": "test_package",
          A + "fund_hold.c": "test_wallet", A + "fund_source.c": "test_wallet", A + "fund_grant.c": "test_wallet",
-         A + "fund_buy.c": "test_wallet", A + "funds_post.c": "test_wallet", A + "funds_spot.c": "test_spot",
+         A + "fund_buy.c": "test_wallet", A + "funds_post.c": "test_wallet", A + "funds_spot.c": "test_spot", A + "funds_reverse.c": "test_spot",
          A + "close_write.c": "test_close", D + "bill.c": "prop_bill"}
 
 TESTS = [("tests/golden/test_golden", ["tests/golden/billing.tsv", "tests/golden/extra.tsv"])] + \

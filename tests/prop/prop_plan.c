@@ -325,10 +325,20 @@ static bool spot_live(struct tape *t)
     }
     if (!prove(t, proven, whole_s, whole_s, &seq))
         return false;
+    bool taken = tape_chance(t, 50);
+    struct reclaim_row back = {.lease = l.lease,
+                               .instance = l.instance,
+                               .decided_ms = (T0_S + whole_s) * MS_PER_S,
+                               .ends_ms = (T0_S + whole_s) * MS_PER_S,
+                               .free_within_s = tape_range(t, 0, 4000)};
+    if (taken)
+        TAPE_MUST(t, reclaim_row_save(base, &back) == ERR_OK);
     TAPE_MUST(t, funds_lease_settle(base, (T0_S + whole_s) * MS_PER_S, l.lease,
-                                    (T0_S + whole_s) * MS_PER_S, false, &why) == ERR_OK);
+                                    (T0_S + whole_s) * MS_PER_S, taken, &why) == ERR_OK);
     TAPE_MUST(t, funds_spent(base, l.instance, &cost) == ERR_OK);
     int64_t want = spot_oracle(&m, whole_s, l.shape.gpu_count);
+    if (taken && whole_s <= back.free_within_s)
+        want = 0;
     if (cost != want)
         return tape_fail(t, "charged %" PRId64 ", the rule says %" PRId64, cost, want);
     return books_hold(t, (T0_S + whole_s) * MS_PER_S);
@@ -347,7 +357,8 @@ int main(int argc, char **argv)
     static const struct tape_test tests[] = {
         {"P8 what is quoted is what is billed", law_quote, 2},
         {"each second is paid once, by its plan or its price", law_conversion, 2},
-        {"a second at the spot price costs min(tick, bid)", law_spot, 1},
+        {"a second at the spot price costs min(tick, bid), a run taken back in time nothing", law_spot,
+         1},
     };
     struct price_row offer = {.id = {"prc_day"},
                               .sku = "plan.day.gpu.RTX 4090",

@@ -110,7 +110,8 @@ static bool do_create(struct sim *s)
                                        ",\"queue\":true",
                                        ",\"image\":\"bad\"",
                                        ",\"port\":[\"8888\"]",
-                                       ",\"idle_action\":\"notice\""};
+                                       ",\"idle_action\":\"notice\"",
+                                       ",\"spot\":true"};
     char body[400];
 
     CHECK(str_printf(body, sizeof(body), "{\"name\":\"i%" PRId64 "\",%s,%s%s}", ++s->names,
@@ -134,10 +135,12 @@ static bool do_verb(struct sim *s)
         {"instance_resize", "{\"gpu\":\"4090\",\"count\":1,\"system_disk\":\"21GiB\"}"},
         {"instance_stop", "{\"dry_run\":true}"},
         {"instance_resize", "{\"cpu\":1}"},
+        {"instance_reclaim", "{}"},
     };
     size_t v = (size_t)tape_below(s->t, ARRAY_LEN(verbs));
     char name[NAME_SIZE];
 
+    s->w.user.is_operator = true; /* who takes spot back; in his own project he is a renter too */
     return keyed(s, verbs[v].op, verbs[v].body, pick_name(s, name), false);
 }
 
@@ -337,7 +340,7 @@ static bool billed_was_had(struct sim *s)
 
         CHECK(json_get_str(line, "meter", "", &meter) &&
               json_get_str(line, "quantity", "", &quantity));
-        if (str_eq(meter, "gpu") && str_parse_i64(quantity, 0, INT64_MAX, &q) == ERR_OK)
+        if (str_eq(meter, "gpu") && str_parse_i64(quantity, INT64_MIN, INT64_MAX, &q) == ERR_OK)
             billed_s += q;
     }
     for (int k = 0; k < s->w.node_count; k++)
@@ -358,6 +361,7 @@ static void begin(struct sim *s)
     world_image(w, "bad", "sha256:bad", false);
     world_price(w, "gpu.RTX 4090", "3.6", "hour");
     world_price(w, "gpu.A100", "7.2", "hour");
+    world_price(w, "spot.gpu.RTX 4090", "0.9", "hour");
     world_price(w, "cpu.seat", "0.36", "hour");
     world_price(w, "disk", "0.01", "GiB-day");
     world_price(w, "disk.stopped", "0.005", "GiB-day");

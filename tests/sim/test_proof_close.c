@@ -11,15 +11,7 @@
 
 static void by_operator(struct world *w, const char *op, const char *body)
 {
-    struct world_reply r;
-    char text[400];
-    enum err e = world_call(w, &r, &w->operator, op, body, NULL);
-
-    refusal_text(&r.why, LANG_EN, text, sizeof(text));
-    if (e != ERR_OK)
-        print_message("# %s: %s %s\n", op, err_code(e), text);
-    assert_int_equal(e, ERR_OK);
-    world_reply_fini(&r);
+    by_operator_at(w, op, body, NULL);
 }
 
 static void voucher(struct world *w)
@@ -78,6 +70,13 @@ static struct world *lived(void)
     world_price(w, "spot.gpu.RTX 4090", "2.5", "hour"); /* passes the bid */
     world_pass(w, 200000);
     call_ok(w, "instance_stop", NULL, "s");
+    world_pass(w, 60000);
+    world_price(w, "spot.gpu.RTX 4090", "0.9", "hour");
+    call_ok(w, "instance_create",
+            "{\"gpu\":\"4090\",\"name\":\"r\",\"for\":\"2h\",\"spot\":true}", NULL);
+    world_pass(w, 300000);
+    by_operator_at(w, "instance_reclaim", "{\"project\":\"lab\",\"reason\":\"a gang waits\"}", "r");
+    world_pass(w, 300000);
     w->nodes[0].tx_bytes = 0;
     w->round_ms = 6 * 3600000;
     world_pass(w, INT64_C(36) * 86400000);
@@ -224,6 +223,8 @@ static void a_closed_month_is_counted_again(void **state UNUSED)
                   lines_with(&f, "line", "\"gift."), lines_with(&f, "tax", ""));
     assert_true(lines_with(&f, "line", "\"meter\":\"gpu\"") > 0);
     assert_true(lines_with(&f, "line", "\"sku\":\"spot.") > 0);
+    assert_true(lines_with(&f, "line", "\"kind\":\"reversal\"") > 0);
+    assert_true(lines_with(&f, "transfer", "\"kind\":\"reversal\"") > 0);
     assert_true(lines_with(&f, "line", "\"meter\":\"egress\"") > 0);
     assert_true(lines_with(&f, "line", "\"sku\":\"disk\"") > 0);
     assert_true(lines_with(&f, "line", "\"sku\":\"disk.stopped\"") > 0);

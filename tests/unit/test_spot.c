@@ -1,7 +1,9 @@
 /* The spot price in the books: a second costs min(tick, bid), ticks come while it runs, the hold is
  * made for the bid. Examples B29 and B31 of the golden rows, live. */
 #include "../support/books.h"
+#include "app/fund_source.h"
 #include "app/funds_spot.h"
+#include "store/rows_plan.h"
 
 #define NOW(s) ((T0_S + (s)) * MS_PER_S)
 
@@ -109,6 +111,149 @@ static void test_bid(void **state)
     store_close(s);
 }
 
+/* The platform took the run back at that second: it ends by it. */
+static void reclaim(struct store *s, const char *lease, int64_t at_s, int64_t free_within_s)
+{
+    struct reclaim_row r = {.lease = id_of(lease),
+                            .instance = id_of("ins_a"),
+                            .decided_ms = NOW(at_s),
+                            .ends_ms = NOW(at_s),
+                            .free_within_s = free_within_s};
+
+    ok(reclaim_row_save(s, &r));
+}
+
+static int64_t spent(struct store *s)
+{
+    int64_t u;
+
+    ok(funds_spent(s, id_of("ins_a"), &u));
+    return u;
+}
+
+/* Runs ins_a over [0, whole_s) with the ticks of B29 and B30, takes it back at whole_s. */
+static void reclaimed_run(struct store *s, int64_t whole_s, int64_t free_within_s)
+{
+    struct refusal why = {0};
+
+    tick(s, "prc_t1", 12000000, -5);
+    ok(bid(s, "ins_a", 20000000));
+    struct funds_lease l = run(s, "lea_a", "ins_a", 3600);
+    int64_t seq = run_for(s, "lea_a", 1, 0, 1200000);
+    tick(s, "prc_t2", 13500000, 1200);
+    (void)run_for(s, "lea_a", seq, 1200000, whole_s * MS_PER_S);
+    reclaim(s, "lea_a", whole_s, free_within_s);
+    ok(funds_lease_settle(s, NOW(whole_s), l.lease, NOW(whole_s), true, &why));
+    check_books(s, NOW(whole_s));
+}
+
+static void test_reclaimed_in_time_costs_nothing(void **state)
+{
+    (void)state;
+    struct store *s = books_new(100000000);
+
+    reclaimed_run(s, 2730, 3600);
+    assert_int_equal(part(s, "prc_t1"), 4000000); /* what was used stays said */
+    assert_int_equal(part(s, "prc_t2"), 5737500);
+    assert_int_equal(spent(s), 0);
+    assert_int_equal(available(s, NOW(2730)), 100000000);
+    struct refusal why = {0}; /* settled again: nothing more comes back */
+    ok(funds_lease_settle(s, NOW(2740), id_of("lea_a"), NOW(2740), true, &why));
+    assert_int_equal(available(s, NOW(2740)), 100000000);
+    store_close(s);
+}
+
+static void test_reclaimed_late_is_billed(void **state)
+{
+    (void)state;
+    struct store *s = books_new(100000000);
+
+    reclaimed_run(s, 2730, 2729);
+    assert_int_equal(spent(s), 9737500);
+    store_close(s);
+    s = books_new(100000000);
+    reclaimed_run(s, 2730, 2730); /* to the second */
+    assert_int_equal(spent(s), 0);
+    store_close(s);
+}
+
+/* Back to where it came from; a voucher that ended meanwhile lapses, and no cash is made of it. */
+static void test_goes_back_to_its_sources(void **state)
+{
+    (void)state;
+    struct store *s = books_new(100000000);
+    struct grant_row g = {.id = id_of("vou_a"),
+                          .project = id_of("prj_one"),
+                          .amount_u = 5000000,
+                          .expires_s = T0_S + 2000,
+                          .at = T0};
+    struct refusal why = {0};
+    struct ledger_account a;
+    int64_t counted_u = -1;
+    struct books b;
+
+    ok(books_open(s, T0, id_of("prj_one"), &b, &why));
+    ok(fund_grant(&b, &g, &why));
+    reclaimed_run(s, 2730, 3600);
+    ok(account_load(s, "voucher.vou_a", b.ccy, &a));
+    assert_int_equal(ledger_balance(&a), 5000000);
+    ok(money_scope_day_sum(s, &(struct budget_row){.project = b.project}, T0_S - DAY_S,
+                           T0_S + DAY_S, &counted_u));
+    assert_int_equal(counted_u, 0); /* budgets count it no more */
+    ok(account_load(s, "cash.prj_one", b.ccy, &a));
+    assert_int_equal(ledger_balance(&a), 100000000);
+    ok(fund_lapse(s, NOW(2730), &why));
+    ok(account_load(s, "voucher.vou_a", b.ccy, &a));
+    assert_int_equal(ledger_balance(&a), 0);
+    ok(account_load(s, "breakage.CNY", b.ccy, &a));
+    assert_int_equal(ledger_balance(&a), 5000000);
+    check_books(s, NOW(2730));
+    store_close(s);
+}
+
+/* The voucher lapsed, the credit line was paid back while the run was not settled yet. */
+static void test_goes_back_after_they_changed(void **state)
+{
+    (void)state;
+    struct store *s = books_new(0);
+    struct grant_row g = {.id = id_of("vou_a"),
+                          .project = id_of("prj_one"),
+                          .amount_u = 5000000,
+                          .expires_s = T0_S + 2000,
+                          .at = T0};
+    struct refusal why = {0};
+    struct ledger_account a;
+    struct funds_term term;
+    struct books b;
+
+    ok(books_open(s, T0, id_of("prj_one"), &b, &why));
+    ok(fund_credit_set(&b, 50000000, &why));
+    ok(fund_grant(&b, &g, &why));
+    tick(s, "prc_t1", 12000000, -5);
+    ok(bid(s, "ins_a", 20000000));
+    struct funds_lease l = run(s, "lea_a", "ins_a", 1900);
+    int64_t seq = run_for(s, "lea_a", 1, 0, 1800000);
+    ok(funds_lease_renew(s, NOW(1800), 1000, l.lease, &term, &why));
+    seq = run_for(s, "lea_a", seq, 1800000, 2700000);
+    ok(funds_lease_renew(s, NOW(2700), 1000, l.lease, &term, &why));
+    (void)run_for(s, "lea_a", seq, 2700000, 2730000);
+    ok(fund_lapse(s, NOW(2730), &why));
+    topup(s, NOW(2730), "tra_late", 30000000);
+    reclaim(s, "lea_a", 2730, 3600);
+    ok(funds_lease_settle(s, NOW(2730), l.lease, NOW(2730), true, &why));
+    check_books(s, NOW(2730));
+    ok(fund_lapse(s, NOW(2731), &why));
+    ok(account_load(s, "voucher.vou_a", b.ccy, &a));
+    assert_int_equal(ledger_balance(&a), 0);
+    ok(account_load(s, "credit.prj_one", b.ccy, &a));
+    assert_int_equal(ledger_balance(&a), 0); /* nothing is used, nothing more than lent */
+    ok(account_load(s, "cash.prj_one", b.ccy, &a));
+    assert_int_equal(ledger_balance(&a), 30000000);
+    assert_int_equal(spent(s), 0);
+    check_books(s, NOW(2731));
+    store_close(s);
+}
+
 /* Without a spot price there is none; the wallet must hold the bid, not the tick. */
 static void test_refused(void **state)
 {
@@ -137,6 +282,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         {"each second costs its tick", test_ticks, 0, 0, 0},
         {"no second costs more than the bid", test_bid, 0, 0, 0},
+        {"reclaimed within its free time it costs nothing", test_reclaimed_in_time_costs_nothing, 0, 0,
+         0},
+        {"reclaimed after it, it is billed", test_reclaimed_late_is_billed, 0, 0, 0},
+        {"what is given back goes where it came from", test_goes_back_to_its_sources, 0, 0, 0},
+        {"also when that lapsed or was paid back meanwhile", test_goes_back_after_they_changed, 0, 0,
+         0},
         {"no price, a low bid, and what is held", test_refused, 0, 0, 0},
     };
 
