@@ -2,6 +2,7 @@
  * version, and the formula anybody can type into a calculator; the sum is exact to the micro-unit.
  * A closed month is shown as it was closed, never computed again. */
 #include "app/bill_by.h"
+#include "app/bill_lines.h"
 #include "app/close.h"
 #include "app/op_money.h"
 #include "base/msg.h"
@@ -71,90 +72,18 @@ static enum err write_line(struct op *op, const struct books *b, const struct li
 struct bill {
     struct op *op;
     const struct books *b;
-    int64_t n, total_u, minor_u;
+    int64_t total_u, minor_u; /* of an open month: summed here; 0 */
     bool simulated;
 };
 
-static enum err live_line(struct bill *bill, const struct window_row *w, enum line_kind kind,
-                          int64_t qty_from, int64_t qty_to, int64_t u)
-{
-    struct line_row l;
-
-    close_line_of(w, kind, qty_from, qty_to, u, &l);
-    l.n = ++bill->n;
-    bill->simulated |= l.simulated;
-    TRY(close_subject_name(bill->op->store, w->subject, l.subject_name));
-    TRY(micro_add(bill->total_u, u, &bill->total_u));
-    return write_line(bill->op, bill->b, &l, 0);
-}
-
-static enum err live_window(void *user, const struct window_row *w)
-{
-    return w->qty == 0 ? ERR_OK : live_line(user, w, LINE_USAGE, 0, w->qty, w->rated_u);
-}
-
-static enum err live_reversal(void *user, const struct window_row *w)
-{
-    return w->reversed_u == 0 ? ERR_OK
-                              : live_line(user, w, LINE_REVERSAL, 0, w->qty, -w->reversed_u);
-}
-
-static enum err live_purchases(struct bill *bill, const struct period *month)
-{
-    struct purchase_line_list list = {0};
-    const struct books *b = bill->b;
-    enum err e = purchase_line_list(b->store, b->project, month->from_s * MS_PER_S,
-                                    month->to_s * MS_PER_S, &list);
-
-    for (size_t i = 0; i < list.len && e == ERR_OK; i++) {
-        struct line_row l;
-
-        close_line_of_purchase(&list.at[i], month, &l);
-        if (l.amount_u <= 0)
-            continue;
-        l.n = ++bill->n;
-        e = micro_add(bill->total_u, l.amount_u, &bill->total_u);
-        if (e == ERR_OK)
-            e = write_line(bill->op, b, &l, 0);
-    }
-    vec_fini(&list);
-    return e;
-}
-
-static enum err live_lines(struct bill *bill, const struct period *month)
-{
-    struct late_list late = {0};
-    const struct books *b = bill->b;
-    bool closed = false;
-    enum err e;
-
-    TRY(close_is_closed(b->store, b->project, month, &closed));
-    if (closed) /* it was empty; what came later is in a later month */
-        return ERR_OK;
-    TRY(window_each(b->store, b->project, month->year, month->month, live_window, bill));
-    e = late_list_month(b->store, b->project, month->year, month->month, &late);
-    for (size_t i = 0; i < late.len && e == ERR_OK; i++) {
-        struct window_row w;
-
-        e = money_window_get(b->store, late.at[i].rating_window, &w);
-        w.from_s = late.at[i].from_s;
-        w.to_s = late.at[i].to_s;
-        if (e == ERR_OK)
-            e = live_line(bill, &w, LINE_CORRECTION, late.at[i].qty_from, late.at[i].qty_to,
-                          late.at[i].amount_u);
-    }
-    vec_fini(&late);
-    if (e == ERR_OK)
-        e = live_purchases(bill, month);
-    return e == ERR_OK ? window_each(b->store, b->project, month->year, month->month, live_reversal,
-                                     bill)
-                       : e;
-}
-
-static enum err closed_line(void *user, const struct line_row *l)
+static enum err bill_line(void *user, const struct line_row *l)
 {
     struct bill *bill = user;
 
+    if (!bill->minor_u) {
+        bill->simulated |= l->simulated;
+        TRY(micro_add(bill->total_u, l->amount_u, &bill->total_u));
+    }
     return write_line(bill->op, bill->b, l, bill->minor_u);
 }
 
@@ -227,7 +156,7 @@ enum err op_bill_get(struct op *op)
     json_time(&op->out, "to", (closed ? st.to_s : month.to_s) * MS_PER_S);
     json_array_begin(&op->out, "lines");
     bill.minor_u = closed ? st.minor_u : 0;
-    TRY(closed ? line_each(op->store, st.id, closed_line, &bill) : live_lines(&bill, &month));
+    TRY(bill_lines(&b, &month, closed ? &st : NULL, bill_line, &bill));
     json_array_finish(&op->out);
     TRY(bill_by_write(op, &b, &month, by));
     json_money(&op->out, "total", closed ? st.total_u : bill.total_u, b.ccy);

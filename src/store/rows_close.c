@@ -191,6 +191,13 @@ enum err line_each(struct store *s, const char *statement, line_fn *fn, void *us
                     statement);
 }
 
+enum err line_of_source(struct store *s, const char *statement, const char *source,
+                        struct line_row *ret_l)
+{
+    return row_get(s, &line_type, ret_l, "WHERE statement=? AND source=? ORDER BY n LIMIT 1", "tt",
+                   statement, source);
+}
+
 enum err line_billed(struct store *s, const char *source, int64_t *ret_u)
 {
     return sql_one_i64(
@@ -507,6 +514,18 @@ enum err charge_gifted(struct store *s, struct id project, bool *ret_yes)
     return ERR_OK;
 }
 
+static enum err purchase_rows(struct sql *q, struct purchase_line_list *ret_l)
+{
+    while (sql_next(q)) {
+        struct purchase_line *p = vec_push(ret_l);
+
+        *p = (struct purchase_line){.at = sql_i64(q, 2), .amount_u = sql_i64(q, 3)};
+        CHECK(str_copy(p->id, sizeof(p->id), sql_text(q, 0)) &&
+              str_copy(p->account, sizeof(p->account), sql_text(q, 1)));
+    }
+    return sql_close(q);
+}
+
 enum err purchase_line_list(struct store *s, struct id project, utime_t from_ms, utime_t to_ms,
                             struct purchase_line_list *ret_l)
 {
@@ -518,14 +537,29 @@ enum err purchase_line_list(struct store *s, struct id project, utime_t from_ms,
                             "GROUP BY p.id ORDER BY p.at, p.id",
                             "tii", project.s, from_ms, to_ms);
 
-    while (sql_next(&q)) {
-        struct purchase_line *p = vec_push(ret_l);
+    return purchase_rows(&q, ret_l);
+}
 
-        *p = (struct purchase_line){.at = sql_i64(&q, 2), .amount_u = sql_i64(&q, 3)};
-        CHECK(str_copy(p->id, sizeof(p->id), sql_text(&q, 0)) &&
-              str_copy(p->account, sizeof(p->account), sql_text(&q, 1)));
-    }
-    return sql_close(&q);
+enum err purchase_back_list(struct store *s, struct id project, utime_t from_ms, utime_t to_ms,
+                            struct purchase_line_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT p.id, p.account, p.at, sum(t.amount) FROM purchase p JOIN "
+                            "transfer t ON t.owner=p.id WHERE p.project=?1 AND p.at<?2 AND "
+                            "t.kind='back' AND t.effective_ms>=?2 AND t.effective_ms<?3 "
+                            "GROUP BY p.id ORDER BY p.at, p.id",
+                            "tii", project.s, from_ms, to_ms);
+
+    return purchase_rows(&q, ret_l);
+}
+
+enum err purchase_back(struct store *s, const char *purchase, int64_t *ret_u)
+{
+    return sql_one_i64(sql_open(s,
+                                "SELECT coalesce(sum(amount),0) FROM transfer WHERE owner=? AND "
+                                "kind='back'",
+                                "t", purchase),
+                       ret_u);
 }
 
 enum err purchase_credits(struct store *s, const char *purchase, utime_t to_ms,

@@ -104,6 +104,9 @@ struct line_row {
 enum err line_add(struct store *s, const struct line_row *l);
 typedef enum err line_fn(void *user, const struct line_row *l);
 enum err line_each(struct store *s, const char *statement, line_fn *fn, void *user);
+/* The first line of a source. */
+enum err line_of_source(struct store *s, const char *statement, const char *source,
+                        struct line_row *ret_l);
 /* What statements have taken of a source so far. */
 enum err line_billed(struct store *s, const char *source, int64_t *ret_u);
 
@@ -194,6 +197,11 @@ struct purchase_line_list {
 };
 enum err purchase_line_list(struct store *s, struct id project, utime_t from_ms, utime_t to_ms,
                             struct purchase_line_list *ret_l);
+/* What came back in [from, to) of what was bought before it. */
+enum err purchase_back_list(struct store *s, struct id project, utime_t from_ms, utime_t to_ms,
+                            struct purchase_line_list *ret_l);
+/* All that ever came back of a purchase. */
+enum err purchase_back(struct store *s, const char *purchase, int64_t *ret_u);
 /* Its vouchers and gifts (dr: the account, amount: what stayed spent). */
 enum err purchase_credits(struct store *s, const char *purchase, utime_t to_ms,
                           struct charge_source_list *ret_l);

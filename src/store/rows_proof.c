@@ -133,26 +133,22 @@ enum err proof_lease_next(struct store *s, struct id project, const char *after,
     return e;
 }
 
-enum err proof_spans(struct store *s, const char *window, int64_t to_s, struct span_list *ret_l)
+static enum err span_rows(struct sql *q, const char *window, int64_t to_s, struct span_list *ret_l)
 {
-    struct sql q = sql_open(s,
-                            "SELECT from_s, to_s, qty_per_s, qty, node, boot, seq FROM usage_span "
-                            "WHERE rating_window=? AND from_s<? ORDER BY from_s, id",
-                            "ti", window, to_s);
     bool ok = true;
 
-    while (ok && sql_next(&q)) {
-        struct span_row r = {.from_s = sql_i64(&q, 0),
-                             .to_s = MIN(sql_i64(&q, 1), to_s),
-                             .qty_per_s = sql_i64(&q, 2),
-                             .qty = sql_i64(&q, 3),
-                             .seq = sql_i64(&q, 6)};
+    while (ok && sql_next(q)) {
+        struct span_row r = {.from_s = sql_i64(q, 0),
+                             .to_s = MIN(sql_i64(q, 1), to_s),
+                             .qty_per_s = sql_i64(q, 2),
+                             .qty = sql_i64(q, 3),
+                             .seq = sql_i64(q, 6)};
         struct span_row *last = ret_l->len > 0 ? &ret_l->at[ret_l->len - 1] : NULL;
 
         ok = str_copy(r.rating_window, sizeof(r.rating_window), window) &&
-             str_copy(r.node.s, sizeof(r.node.s), sql_text(&q, 4)) &&
-             str_copy(r.boot, sizeof(r.boot), sql_text(&q, 5));
-        r.qty -= (sql_i64(&q, 1) - r.to_s) * r.qty_per_s;
+             str_copy(r.node.s, sizeof(r.node.s), sql_text(q, 4)) &&
+             str_copy(r.boot, sizeof(r.boot), sql_text(q, 5));
+        r.qty -= (sql_i64(q, 1) - r.to_s) * r.qty_per_s;
         if (last && last->to_s == r.from_s && last->qty_per_s == r.qty_per_s) {
             last->to_s = r.to_s;
             last->qty += r.qty;
@@ -160,8 +156,44 @@ enum err proof_spans(struct store *s, const char *window, int64_t to_s, struct s
             *vec_push(ret_l) = r;
         }
     }
-    TRY(sql_close(&q));
+    TRY(sql_close(q));
     return ok ? ERR_OK : ERR_STORE;
+}
+
+enum err proof_spans(struct store *s, const char *window, int64_t to_s, struct span_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT from_s, to_s, qty_per_s, qty, node, boot, seq FROM usage_span "
+                            "WHERE rating_window=? AND from_s<? ORDER BY from_s, id",
+                            "ti", window, to_s);
+
+    return span_rows(&q, window, to_s, ret_l);
+}
+
+enum err proof_spans_rated(struct store *s, const char *window, struct span_list *ret_l)
+{
+    struct sql q = sql_open(s,
+                            "SELECT from_s, to_s, qty_per_s, qty, node, boot, seq FROM usage_span "
+                            "WHERE rating_window=? ORDER BY id",
+                            "t", window);
+
+    return span_rows(&q, window, INT64_MAX, ret_l);
+}
+
+enum err proof_price_used(struct store *s, struct id price, int64_t year, int month,
+                          int64_t *ret_qty)
+{
+    struct sql q = sql_open(
+        s,
+        "SELECT (SELECT coalesce(sum(l.qty_to-l.qty_from),0) FROM statement_line l JOIN "
+        "statement x ON x.id=l.statement WHERE l.price=?1 AND x.closed AND x.year*12+x.month<?2) "
+        "+ (SELECT coalesce(sum(w.qty),0) FROM rating_window w WHERE w.price=?1 AND "
+        "w.year*12+w.month<?2 AND NOT EXISTS(SELECT 1 FROM statement x WHERE x.closed AND "
+        "x.project=w.project AND x.year=w.year AND x.month=w.month))",
+        "ti", price.s, year * 12 + month);
+
+    *ret_qty = sql_next(&q) ? sql_i64(&q, 0) : 0;
+    return sql_close(&q);
 }
 
 static enum err day_collect(struct sql q, struct ledger_day_list *ret_l)

@@ -50,6 +50,12 @@ enum err proof_lease_next(struct store *s, struct id project, const char *after,
 /* Spans of a window before to_s in the order of time; those that touch and have the same quantity
  * per second are one (its node, boot and seq are then of the first). */
 enum err proof_spans(struct store *s, const char *window, int64_t to_s, struct span_list *ret_l);
+/* The same whole, in the order in which it was rated: quantity [a, b) of a window is the same part
+ * of this list whatever came later. */
+enum err proof_spans_rated(struct store *s, const char *window, struct span_list *ret_l);
+/* What of a price version (one that a package has for itself) bills had before that month. */
+enum err proof_price_used(struct store *s, struct id price, int64_t year, int month,
+                          int64_t *ret_qty);
 
 struct ledger_day_row {
     int64_t day, seq; /* days since 1970-01-01 UTC; number of its last row */
@@ -73,8 +79,8 @@ enum err proof_day_of_row(struct store *s, int64_t seq, struct ledger_day_row *r
 enum err proof_row_of_owner(struct store *s, const char *owner, int64_t *ret_seq);
 /* Credits − debits of an account, posted by rows up to seq. */
 enum err proof_balance(struct store *s, const char *account, int64_t seq, int64_t *ret_u);
-/* What the rows up to seq charged for a window: charges − what took them back. A supplier's share of
- * it is not the renter's and does not count. */
+/* What the rows up to seq charged for a window: charges − what took them back. A supplier's share
+ * of it is not the renter's and does not count. */
 enum err proof_posted(struct store *s, const char *window, int64_t seq, int64_t *ret_u);
 struct account_ids {
     char (*at)[LEDGER_KEY_SIZE];

@@ -223,3 +223,33 @@ enum err supply_currencies(struct store *s, struct id supplier, struct currency_
     TRY(sql_close(&q));
     return ok ? ERR_OK : ERR_STORE;
 }
+
+static enum err share_of(struct sql q, struct supply_share_of *ret_x)
+{
+    enum err e = ERR_NOT_FOUND;
+
+    if (sql_next(&q)) {
+        *ret_x = (struct supply_share_of){.n = sql_i64(&q, 1), .d = sql_i64(&q, 2)};
+        e = str_copy(ret_x->name, sizeof(ret_x->name), sql_text(&q, 0)) ? ERR_OK : ERR_STORE;
+    }
+    TRY(sql_close(&q));
+    return e;
+}
+
+enum err supply_share_get(struct store *s, const char *window, struct id node,
+                          struct supply_share_of *ret_x)
+{
+    enum err e = share_of(sql_open(s,
+                                   "SELECT x.name, g.share_n, g.share_d FROM supplier_gross g "
+                                   "JOIN supplier x ON x.id=g.supplier WHERE g.source=?",
+                                   "t", window),
+                          ret_x);
+
+    if (e != ERR_NOT_FOUND)
+        return e;
+    return share_of(sql_open(s,
+                             "SELECT x.name, x.share_n, x.share_d FROM supplier_node n JOIN "
+                             "supplier x ON x.id=n.supplier WHERE n.node=?",
+                             "t", node.s),
+                    ret_x);
+}

@@ -50,6 +50,15 @@ struct supply_due_list {
 /* At most limit windows. What was reversed is no gross. */
 enum err supply_due_list(struct store *s, int64_t limit, struct supply_due_list *ret_l);
 
+/* Whose machine a window ran on, and his share of it: as it was shared, or as his node has it now.
+ * ERR_NOT_FOUND: the platform's own. */
+struct supply_share_of {
+    char name[NAME_SIZE];
+    int64_t n, d;
+};
+enum err supply_share_get(struct store *s, const char *window, struct id node,
+                          struct supply_share_of *ret_x);
+
 struct supply_day {
     struct id supplier;
     char currency[CURRENCY_SIZE];

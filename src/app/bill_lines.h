@@ -1,0 +1,10 @@
+/* bill_lines.h: the lines of a month's bill, one by one, in their order and with their numbers. */
+#pragma once
+
+#include "app/close.h"
+
+/* As they were closed (st), or (NULL) as they would be now: then nothing is printed, and what is
+ * only known at the close is not there yet (credits). Reader. Errors are those of the rows and of
+ * fn. */
+enum err bill_lines(const struct books *b, const struct period *month,
+                    const struct statement_row *st, line_fn *fn, void *user);
