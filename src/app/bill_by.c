@@ -60,6 +60,7 @@ static const char *gpu_name(const struct window_row *w)
         return "disk";
     case METER_EGRESS:
         return "traffic";
+    case METER_NONE:
     case METER_COUNT:
         break;
     }

@@ -45,7 +45,7 @@ static enum err row_line(void *user, const struct line_row *l)
     json_str(f->json, "source", l->source);
     json_str(f->json, "subject", l->subject);
     json_str(f->json, "name", l->subject_name);
-    json_str(f->json, "meter", l->meter < METER_COUNT ? meter_name((enum meter)l->meter) : "");
+    json_str(f->json, "meter", l->meter != METER_NONE ? meter_name((enum meter)l->meter) : "");
     json_str(f->json, "sku", l->sku);
     json_str(f->json, "price", l->price.s);
     bill_num(f, "qty_from", l->qty_from);

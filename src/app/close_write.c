@@ -222,7 +222,7 @@ void close_line_of_purchase(const struct purchase_line *p, const struct period *
     bool ok;
 
     *ret_l = (struct line_row){.kind = LINE_CHARGE,
-                               .meter = METER_COUNT,
+                               .meter = METER_NONE,
                                .amount_u = p->amount_u,
                                .from_s = p->at / MS_PER_S,
                                .to_s = p->at / MS_PER_S,
@@ -259,7 +259,7 @@ static enum err credits(struct writer *w)
     for (size_t i = 0; i < w->credits.len; i++) {
         const struct credit *c = &w->credits.at[i];
         struct line_row l = {.kind = LINE_CREDIT,
-                             .meter = METER_COUNT,
+                             .meter = METER_NONE,
                              .amount_u = c->u,
                              .tax_group = c->group,
                              .from_s = w->st.from_s,

@@ -135,6 +135,7 @@ const char *meter_revenue(enum meter m)
         return "revenue.storage";
     case METER_EGRESS:
         return "revenue.traffic";
+    case METER_NONE:
     case METER_COUNT:
         break;
     }

@@ -25,19 +25,18 @@ static void names_of(const struct line_sum *l, const char **ret_en, const char *
 {
     static const struct {
         const char *en, *zh;
-    } names[] = {
+    } names[METER_COUNT] = {
         [METER_GPU] = {"GPU time", "GPU 使用时长"},
         [METER_CPU] = {"CPU seat time", "CPU 席位使用时长"},
         [METER_DISK] = {"Disk of a running instance", "运行中实例的磁盘"},
         [METER_DISK_STOPPED] = {"Disk of a stopped instance", "已停止实例的磁盘"},
         [METER_DISK_DETACHED] = {"Detached disk", "未挂载的磁盘"},
         [METER_EGRESS] = {"Traffic out", "出站流量"},
-        [METER_COUNT] = {"Paid by vouchers and gifts", "代金券与赠金抵扣"},
     };
-    size_t m = MIN((size_t)l->meter, ARRAY_LEN(names) - 1);
+    bool used = l->meter != METER_NONE;
 
-    *ret_en = names[m].en;
-    *ret_zh = names[m].zh;
+    *ret_en = used ? names[l->meter].en : "Paid by vouchers and gifts";
+    *ret_zh = used ? names[l->meter].zh : "代金券与赠金抵扣";
 }
 
 /* Σ nets of a group's lines = its net, by largest remainder; amounts may be below zero. */
@@ -81,7 +80,7 @@ static void write_line(struct json_writer *w, const struct doc_line *l, int64_t 
     json_str(w, "name_zh", zh);
     json_i64(w, "statement_lines", l->sum.lines);
     json_strf(w, "quantity", "%" PRId64, l->sum.qty);
-    json_str(w, "unit", l->sum.meter < METER_COUNT ? meter_unit((enum meter)l->sum.meter) : NULL);
+    json_str(w, "unit", l->sum.meter != METER_NONE ? meter_unit((enum meter)l->sum.meter) : NULL);
     json_minor(w, "amount", l->sum.printed_minor, ccy);
     json_minor(w, "net", l->net_minor, ccy);
     json_i64(w, "tax_group", l->sum.tax_group + 1);

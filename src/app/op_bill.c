@@ -15,7 +15,7 @@ static enum err write_rated(struct op *op, const struct books *b, const struct l
         .price = l->price, .ccy = b->ccy, .qty_from = l->qty_from, .qty_to = l->qty_to};
     char formula[BILL_FORMULA_SIZE];
 
-    if (l->meter == METER_COUNT) {
+    if (l->meter == METER_NONE) {
         json_none(&op->out, "meter");
         json_none(&op->out, "unit");
         json_none(&op->out, "price");

@@ -56,6 +56,7 @@ enum role { ROLE_NONE, ROLE_VIEWER, ROLE_MEMBER, ROLE_OWNER, ROLE_SUPPLIER, ROLE
 
 /* What is metered; each is a SKU class with its own price. */
 enum meter {
+    METER_NONE = -1,     /* stored: of a disk that costs nothing now, of a line of no meter */
     METER_GPU,           /* card-seconds, sku "gpu.<model>" */
     METER_CPU,           /* seat-seconds of a CPU-only seat, sku "cpu.seat": cores x seconds */
     METER_DISK,          /* MiB-seconds of a disk while its instance runs, sku "disk" */

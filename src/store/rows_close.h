@@ -92,7 +92,7 @@ struct line_row {
     int64_t n;
     enum line_kind kind;
     char source[LEDGER_KEY_SIZE], subject[LEDGER_KEY_SIZE], subject_name[NAME_SIZE];
-    int32_t meter; /* enum meter; METER_COUNT: none */
+    int32_t meter; /* enum meter; METER_NONE: none */
     char sku[MONEY_SKU_SIZE];
     struct id price;
     int64_t qty_from, qty_to, amount_u, printed_minor;

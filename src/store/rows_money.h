@@ -8,7 +8,7 @@
 #include "store/store.h"
 
 #define MONEY_SKU_SIZE 48
-#define MONEY_FREE METER_COUNT /* meter of a disk that costs nothing now */
+#define MONEY_FREE METER_NONE /* meter of a disk that costs nothing now */
 
 #define MONEY_TIERS_SIZE RATE_TIERS_TEXT_SIZE
 struct price_row {
