@@ -364,6 +364,38 @@ static void test_old_hold(void **state)
                      10000000 - 200 * CARD_U - INT64_C(200) * 20480 * 10000 / DISK_D);
 }
 
+/* "No meter" had the number behind the last one: what was written so is read as none, also in what
+ * is closed. */
+static void test_old_none(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(10000000);
+    struct funds_lease l = lease_ask("lea_a", "ins_a", 1);
+    struct fund_disk_list disks = {0};
+    const struct migration *move = NULL;
+
+    for (size_t i = 0; i < migration_count && !move; i++)
+        move = str_eq(migrations[i].name, "0017_meter_none.sql") ? &migrations[i] : NULL;
+    CHECK(move);
+    begin(s, T0, &l);
+    ok(sql_script(s, "PRAGMA foreign_keys=OFF")); /* the line's statement is not of interest */
+    ok(sql_script(s, "UPDATE fund_disk SET meter=6, before=6; INSERT INTO statement_line VALUES("
+                     "'sta', 1, 3, '', '', '', 6, '', '', 0, 0, -5, 0, 0, 0, 0, 2026, 3, 0)"));
+    ok(sql_script(s, move->sql));
+    ok(money_disk_of_lease(s, l.lease, &disks));
+    assert_true(disks.len > 0);
+    for (size_t i = 0; i < disks.len; i++) {
+        assert_int_equal(disks.at[i].meter, MONEY_FREE);
+        assert_int_equal(disks.at[i].before, MONEY_FREE);
+    }
+    vec_fini(&disks);
+    struct sql q = sql_open(s, "SELECT meter FROM statement_line", "");
+    assert_true(sql_next(&q));
+    assert_int_equal(sql_i64(&q, 0), METER_NONE);
+    ok(sql_close(&q));
+    assert_int_equal(sql_script(s, "UPDATE statement_line SET n=2"), ERR_STORE);
+}
+
 /* What the credit line paid comes back to it first. */
 static void test_credit_purchase(void **state)
 {
@@ -475,6 +507,7 @@ int main(void)
         {"a voucher does not pay for what was before it", test_grant_later, 0, 0, 0},
         {"an end in a gap leaves the voucher what was before it", test_end_in_a_gap, 0, 0, 0},
         {"a hold of before there were parts goes on", test_old_hold, 0, 0, 0},
+        {"no meter of before is still no meter", test_old_none, 0, 0, 0},
         {"what credit paid comes back to it first", test_credit_purchase, 0, 0, 0},
         {"a notice is signed over every field", test_notice, 0, 0, 0},
         {"as many vouchers as there may be end one after another", test_many, 0, 0, 0},
