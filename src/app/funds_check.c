@@ -4,12 +4,14 @@
 
 #include "app/funds_int.h"
 #include "app/usage_cost.h"
+#include "base/msg.h"
 #include "store/rows_close.h"
 #include "store/rows_review.h"
 
-static const char *const laws[] = {"I1",  "I2",  "I3",  "I4",  "I5",  "I6",  "I7",  "I8",  "I9",
-                                   "I10", "I11", "I12", "I13", "I14", "I15", "I16", "I17", "I19",
-                                   "I20", "I21", "I22", "I23", "I25", "I26", "I27", "I28"};
+static const char *const laws[] = {"I1",  "I2",  "I3",  "I4",  "I5",  "I6",  "I7",
+                                   "I8",  "I9",  "I10", "I11", "I12", "I13", "I14",
+                                   "I15", "I16", "I17", "I18", "I19", "I20", "I21",
+                                   "I22", "I23", "I24", "I25", "I26", "I27", "I28"};
 /* proven by one fold of the journal, which stops at the first violation */
 static const char *const fold_laws[] = {"I1", "I2", "I3", "I4", "I5", "I6", "I8"};
 
@@ -23,6 +25,15 @@ static void fail(struct funds_check *c, const char *id, const char *text)
         if (!str_copy(c->rows[i].text, sizeof(c->rows[i].text), text))
             (void)str_copy(c->rows[i].text, sizeof(c->rows[i].text), "broken");
     }
+}
+
+static void tell(struct funds_check *c, const char *id, const char *text)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (str_eq(c->rows[i].id, id)) {
+            c->rows[i].told = true;
+            (void)str_copy(c->rows[i].text, sizeof(c->rows[i].text), text);
+        }
 }
 
 /* "I3 cash.prj_…" and why. */
@@ -104,6 +115,51 @@ static enum err check_windows(struct store *s, struct funds_check *c)
             fail(c, "I12", windows.at[i].id);
     }
     vec_fini(&windows);
+    return e;
+}
+
+/* I24: a quote of this second finds the price version that its window was billed at. */
+static enum err check_quote(const struct books *b, const struct fund_lease *l,
+                            const struct review_stretch *x, int64_t at_s, struct funds_check *c,
+                            struct refusal *why)
+{
+    struct rating r;
+    struct rate rate;
+    struct id price = {""};
+    char text[TEXT_SIZE];
+    enum err e;
+
+    rating_of_lease(l, &r);
+    r.packages = RATING_BY_MONEY;
+    e = rating_price(b, &r, at_s, &price, &rate, why);
+    if (e == ERR_STORE || (e == ERR_OK && str_eq(price.s, x->price.s)))
+        return e;
+    (void)str_printf(text, sizeof(text), "%s second %" PRId64 ": quoted %s", x->rating_window, at_s,
+                     e == ERR_OK ? price.s : "nothing");
+    fail(c, "I24", text);
+    return ERR_OK;
+}
+
+static enum err check_quotes(struct store *s, utime_t now, struct funds_check *c,
+                             struct refusal *why)
+{
+    struct review_stretch_list list = {0};
+    enum err e = review_stretch_list(s, &list);
+
+    for (size_t i = 0; i < list.len && e == ERR_OK; i++) {
+        const struct review_stretch *x = &list.at[i];
+        struct fund_lease l;
+        struct books b;
+
+        e = money_lease_get(s, x->lease, &l);
+        if (e == ERR_OK)
+            e = books_open(s, now, l.project, &b, why);
+        if (e == ERR_OK)
+            e = check_quote(&b, &l, x, x->first_s, c, why);
+        if (e == ERR_OK)
+            e = check_quote(&b, &l, x, x->last_s, c, why);
+    }
+    vec_fini(&list);
     return e;
 }
 
@@ -219,6 +275,8 @@ enum err funds_check_run(struct store *s, utime_t now, struct funds_check *ret_c
     }
     TRY(check_fold(s, now, c));
     TRY(check_queries(s, c));
+    tell(c, "I18", N_("not of a store: what a budget left at a past stop is not kept"));
     TRY(check_windows(s, c));
+    TRY(check_quotes(s, now, c, why));
     return check_projects(s, now, c, why);
 }

@@ -8,6 +8,7 @@
 struct funds_check_row {
     char id[4]; /* "I1" … "I28" */
     bool pass;
+    bool told;            /* not of a store: pass says nothing, text says why */
     char text[TEXT_SIZE]; /* the first violation, or "" */
 };
 struct funds_check {
@@ -15,8 +16,9 @@ struct funds_check {
     size_t n;
     bool pass;
 };
-/* I5, I18 and I24 hold when a transfer is applied, a term is granted and a quote is made: nothing of
- * them is left to see in a store but ids that are unique, and that is what I5 proves. I18 and I24
- * are laws of the tests (prop_money, prop_plan) and have no row. */
+/* I5 of a store: ids are unique. I24: what ran was billed at the price versions that a quote finds
+ * for its seconds. I18 (a stop at a cap is maximal) is told, not proven: what was left at the second
+ * of a stop is not kept, and a cap that was changed, a hold that was released or money that came
+ * back since then would give another answer; prop_money, prop_funds and oracle_books prove it. */
 enum err funds_check_run(struct store *s, utime_t now, struct funds_check *ret_c,
                          struct refusal *why);

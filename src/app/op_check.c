@@ -2,6 +2,7 @@
  * integrity, and every instance and lease by the rules of its state machine. */
 #include "app/funds_check.h"
 #include "app/op_money.h"
+#include "base/msg.h"
 #include "domain/instance.h"
 #include "domain/lease.h"
 
@@ -11,6 +12,19 @@ static void write_row(struct op *op, const char *id, bool pass, const char *text
     json_str(&op->out, "id", id);
     json_flag(&op->out, "pass", pass);
     json_str(&op->out, "text", pass ? NULL : text);
+    json_object_finish(&op->out);
+}
+
+static void write_law(struct op *op, const struct funds_check_row *r)
+{
+    if (!r->told) {
+        write_row(op, r->id, r->pass, r->text);
+        return;
+    }
+    json_object_begin(&op->out, NULL);
+    json_str(&op->out, "id", r->id);
+    json_none(&op->out, "pass");
+    json_str(&op->out, "text", msg_tr(op->lang, r->text));
     json_object_finish(&op->out);
 }
 
@@ -62,7 +76,7 @@ enum err op_check_run(struct op *op)
     json_object_begin(&op->out, NULL);
     json_array_begin(&op->out, "rows");
     for (size_t i = 0; i < books.n; i++)
-        write_row(op, books.rows[i].id, books.rows[i].pass, books.rows[i].text);
+        write_law(op, &books.rows[i]);
     write_refusal(op, "S1", &store, &pass);
     write_refusal(op, "S2", &lives, &pass);
     json_array_finish(&op->out);

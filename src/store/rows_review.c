@@ -33,12 +33,38 @@ enum err review_span_page(struct store *s, struct id project, int64_t year, int 
     return ok ? ERR_OK : ERR_STORE;
 }
 
+enum err review_stretch_list(struct store *s, struct review_stretch_list *ret_l)
+{
+    struct sql q = sql_open(
+        s,
+        "SELECT w.id, u.lease, w.price, min(s.from_s), max(s.to_s)-1 FROM rating_window w "
+        "JOIN usage_span s ON s.rating_window=w.id JOIN usage_slice u ON u.node=s.node AND "
+        "u.boot=s.boot AND u.seq=s.seq WHERE w.meter IN (0,1) AND s.from_s<s.to_s AND NOT EXISTS "
+        "(SELECT 1 FROM package p WHERE p.project=w.project AND p.price=w.price) "
+        "GROUP BY w.id, u.lease",
+        "");
+    bool ok = true;
+
+    while (sql_next(&q)) {
+        struct review_stretch *x = vec_push(ret_l);
+
+        ok = ok && str_copy(x->rating_window, sizeof(x->rating_window), sql_text(&q, 0));
+        ok = ok && str_copy(x->lease.s, ID_SIZE, sql_text(&q, 1)) &&
+             str_copy(x->price.s, ID_SIZE, sql_text(&q, 2));
+        x->first_s = sql_i64(&q, 3);
+        x->last_s = sql_i64(&q, 4);
+    }
+    TRY(sql_close(&q));
+    return ok ? ERR_OK : ERR_STORE;
+}
+
 enum err review_month_list(struct store *s, struct id project, struct review_month_list *ret_l)
 {
-    struct sql q = sql_open(s,
-                            "SELECT year, month, sum(rated_u-reversed_u) FROM rating_window WHERE project=? "
-                            "GROUP BY year, month ORDER BY year, month",
-                            "t", project.s);
+    struct sql q =
+        sql_open(s,
+                 "SELECT year, month, sum(rated_u-reversed_u) FROM rating_window WHERE project=? "
+                 "GROUP BY year, month ORDER BY year, month",
+                 "t", project.s);
 
     while (sql_next(&q)) {
         struct review_month *m = vec_push(ret_l);

@@ -18,6 +18,18 @@ enum err review_span_page(struct store *s, struct id project, int64_t year, int 
                           const char *after_window, int64_t after_id, int64_t limit,
                           struct review_span_list *ret_l);
 
+struct review_stretch { /* what one lease put into one window of cards or seat */
+    char rating_window[LEDGER_KEY_SIZE];
+    struct id lease, price;
+    int64_t first_s, last_s; /* seconds rated, both inclusive */
+};
+struct review_stretch_list {
+    struct review_stretch *at;
+    size_t len, cap;
+};
+/* Of all projects, but without what packages covered. */
+enum err review_stretch_list(struct store *s, struct review_stretch_list *ret_l);
+
 struct review_month { /* a month with windows, and what they come to */
     int64_t year, month, rated_u;
 };
