@@ -119,6 +119,9 @@ enum err ask_shape(struct op *op, struct shape *ret_s)
     } else if (!s.memory_mib) {
         s.memory_mib = cfg->seat_memory_mib * cores;
     }
+    CHECK(json_get_bool(op->body, "exclusive", false, &s.exclusive));
+    if (s.exclusive && !s.gpu_count)
+        return ask_bad(op, "exclusive", N_("only with cards"));
     *ret_s = s;
     return ERR_OK;
 }

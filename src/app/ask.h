@@ -5,7 +5,7 @@
 #include "app/op.h"
 #include "store/store.h"
 
-/* gpu, count, cpu, memory, system_disk. The model is resolved to the full name of a card of this
+/* gpu, count, cpu, memory, system_disk, exclusive. The model is resolved to the full name of a card of this
  * platform ("4090" → "RTX 4090"); a seat without memory gets the configured amount per core; with
  * cards, cpu and memory 0 mean their share of the machine. ERR_VALIDATION, ERR_NOT_FOUND (card,
  * with the nearest name). */

@@ -60,6 +60,8 @@ static const char *gpu_name(const struct window_row *w)
         return "disk";
     case METER_EGRESS:
         return "traffic";
+    case METER_NODE:
+        return w->sku + strlen("exclusive.gpu.");
     case METER_NONE:
     case METER_COUNT:
         break;

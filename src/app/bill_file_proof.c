@@ -23,6 +23,7 @@ static enum err lease_line(struct bill_file *f, const struct fund_lease *l)
     json_str(f->json, "meter", meter_name(l->meter));
     json_str(f->json, "sku", l->sku);
     bill_num(f, "per_second", l->qty_per_s);
+    json_flag(f->json, "exclusive", l->exclusive);
     json_i64(f->json, "started_s", l->started_s);
     json_i64(f->json, "ready_ms", l->ready_ms);
     if (l->stop_ms == UTIME_NEVER)

@@ -30,7 +30,7 @@
 #define SKU_SIZE 48
 #define FUNDS_DISKS_MAX (INSTANCE_DISKS_MAX + 1)
 #define FUNDS_COVERS_MAX 24 /* parts of the time of a quote that plans or packages cover */
-#define FUNDS_LINES_MAX (2 * FUNDS_DISKS_MAX + 1 + FUNDS_COVERS_MAX)
+#define FUNDS_LINES_MAX (2 * FUNDS_DISKS_MAX + 2 + FUNDS_COVERS_MAX)
 #define FUNDS_QUOTE_SIZE 1280
 #define FUNDS_QUOTE_LIFE_S 900
 
@@ -49,8 +49,8 @@ const void *funds_zone_bytes(const char *name, size_t *ret_len);
 
 /* ---- what it costs ---------------------------------------------------------------------- */
 
-/* "gpu.<model>" for cards, "cpu.seat" for a shape without cards, "disk", "disk.stopped",
- * "disk.detached", "egress". */
+/* "gpu.<model>" for cards, "exclusive.gpu.<model>" for having the node alone, "cpu.seat" for a shape
+ * without cards, "disk", "disk.stopped", "disk.detached", "egress". */
 void funds_sku(enum meter m, const char *gpu_model, char ret_sku[SKU_SIZE]);
 
 /* Whose money it is, for budgets; empty: the project's only. */

@@ -94,6 +94,8 @@ enum err rating_price(const struct books *b, const struct rating *r, int64_t at_
                       struct id *ret_id, struct rate *ret_r, struct refusal *why);
 
 void rating_of_lease(const struct fund_lease *l, struct rating *ret_r);
+/* Of having its node alone; false: it has not. */
+bool rating_of_node(const struct fund_lease *l, struct rating *ret_r);
 /* Of a disk as it is now; meter MONEY_FREE has none. */
 void rating_of_disk(const struct fund_disk *d, struct rating *ret_r);
 

@@ -72,6 +72,8 @@ enum err lease_plan(const struct books *b, const struct fund_lease *l,
     r.packages = packages;
     if (e == ERR_OK) /* nothing is rated past an accepted stop */
         e = plan_add(b, ret_p, &r, from, MIN(until_s, l->stop_ms / MS_PER_S), why);
+    if (e == ERR_OK && rating_of_node(l, &r))
+        e = plan_add(b, ret_p, &r, from, MIN(until_s, l->stop_ms / MS_PER_S), why);
     for (size_t i = 0; i < disks.len && e == ERR_OK; i++) {
         struct fund_disk d = disks.at[i];
         int64_t disk_from = d.cursor_s;
@@ -290,6 +292,7 @@ enum err funds_lease_open(struct store *s, utime_t now, int64_t term_s, const st
                               .stop_ms = UTIME_NEVER,
                               .ends_at = l->ends_at,
                               .paid_until_s = b.now_s};
+    row.exclusive = l->shape.exclusive;
     row.meter = l->shape.gpu_count > 0 ? METER_GPU : METER_CPU;
     row.qty_per_s = l->shape.gpu_count > 0 ? l->shape.gpu_count : (l->shape.cpu_milli + 999) / 1000;
     funds_sku(row.meter, l->shape.gpu_model, row.sku);

@@ -128,6 +128,7 @@ const char *meter_revenue(enum meter m)
     switch (m) {
     case METER_GPU:
     case METER_CPU:
+    case METER_NODE:
         return "revenue.compute";
     case METER_DISK:
     case METER_DISK_STOPPED:

@@ -192,7 +192,9 @@ static enum err add_lines(const struct books *b, const struct funds_ask *ask, in
 {
     if (ask->shape.gpu_count > 0)
         TRY(add_cards(b, ask, whole_s, packages, q, why));
-    else
+    if (ask->shape.exclusive)
+        TRY(line_add(b, q, METER_NODE, ask->shape.gpu_model, 1, 0, whole_s, why));
+    if (ask->shape.gpu_count == 0)
         TRY(line_add(b, q, METER_CPU, "", (ask->shape.cpu_milli + 999) / 1000, 0, whole_s, why));
     if (ask->shape.system_disk_mib > 0) {
         TRY(line_add(b, q, METER_DISK, "", ask->shape.system_disk_mib, 0, whole_s, why));
@@ -368,6 +370,8 @@ static void ask_hash(const struct funds_ask *ask, char ret_hex[33])
                 cards ? ask->shape.gpu_count : ask->shape.cpu_milli, ask->shape.system_disk_mib);
     for (int32_t i = 0; i < ask->data_count; i++)
         strbuf_addf(&b, "|%" PRId64, ask->data_mib[i]);
+    if (ask->shape.exclusive)
+        strbuf_add(&b, "|exclusive");
     CHECK(!b.overflow);
     (void)crypto_generichash(hash, sizeof(hash), (const unsigned char *)strbuf_str(&b), b.len, NULL,
                              0);

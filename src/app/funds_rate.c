@@ -433,6 +433,18 @@ void rating_of_lease(const struct fund_lease *l, struct rating *ret_r)
         ret_r->subject = l->lease;
 }
 
+bool rating_of_node(const struct fund_lease *l, struct rating *ret_r)
+{
+    if (!l->exclusive)
+        return false;
+    rating_of_lease(l, ret_r);
+    funds_sku(METER_NODE, l->sku + strlen("gpu."), ret_r->sku);
+    ret_r->meter = METER_NODE;
+    ret_r->qty_per_s = 1;
+    ret_r->packages = RATING_BY_MONEY;
+    return true;
+}
+
 void rating_of_disk(const struct fund_disk *d, struct rating *ret_r)
 {
     *ret_r = (struct rating){.subject = d->disk,
@@ -461,8 +473,9 @@ void funds_sku(enum meter m, const char *gpu_model, char ret_sku[SKU_SIZE])
     bool ok;
 
     CHECK((size_t)m < METER_COUNT);
-    if (m == METER_GPU)
-        ok = str_printf(ret_sku, SKU_SIZE, "gpu.%s", gpu_model);
+    if (m == METER_GPU || m == METER_NODE)
+        ok = str_printf(ret_sku, SKU_SIZE, m == METER_GPU ? "gpu.%s" : "exclusive.gpu.%s",
+                        gpu_model);
     else
         ok = str_copy(ret_sku, SKU_SIZE, names[m]);
     CHECK(ok);

@@ -131,6 +131,12 @@ static enum err cursor_move(struct fund_lease *l, utime_t t0, utime_t t1, bool v
     return ERR_OK;
 }
 
+static void proven_by(struct rating *rating, const struct slice_row *r)
+{
+    memcpy(rating->boot, r->boot, sizeof(rating->boot));
+    rating->seq = r->seq;
+}
+
 static enum err lease_take(const struct books *b, struct fund_lease *l, const struct slice_row *r,
                            struct refusal *why)
 {
@@ -146,9 +152,13 @@ static enum err lease_take(const struct books *b, struct fund_lease *l, const st
     to = MIN(floor_s(MIN(l->cursor_ms, l->stop_ms)), l->paid_until_s);
     if (!gain || to <= l->billed_s)
         return ERR_OK;
+    if (rating_of_node(l, &rating)) {
+        proven_by(&rating, r);
+        TRY(rate_outside_gaps(b, &rating, l->billed_s, to, &rated, why));
+        rated = 0;
+    }
     rating_of_lease(l, &rating);
-    memcpy(rating.boot, r->boot, sizeof(rating.boot));
-    rating.seq = r->seq;
+    proven_by(&rating, r);
     TRY(rate_outside_gaps(b, &rating, l->billed_s, to, &rated, why));
     l->billed_s = to;
     return rated > 0 ? rate_egress(b, &rating, r, to - 1, why) : ERR_OK;

@@ -204,6 +204,8 @@ enum err funds_rates(struct store *s, utime_t now, struct id project, struct id 
     started = e == ERR_OK && !l.settled ? l.started_s : b.now_s;
     TRY(hour_rate(&b, cards ? METER_GPU : METER_CPU, shape->gpu_model, instance, started,
                   cards ? shape->gpu_count : (shape->cpu_milli + 999) / 1000, &run, why));
+    if (shape->exclusive)
+        TRY(hour_rate(&b, METER_NODE, shape->gpu_model, (struct id){0}, started, 1, &run, why));
     for (size_t i = 0; i < disk_count; i++) {
         struct fund_disk d = {.started_s = b.now_s};
         enum meter m = disks[i].kind == DISK_SYSTEM ? METER_DISK_STOPPED : METER_DISK_DETACHED;

@@ -12,6 +12,7 @@ struct shape life_run_shape(const struct core_config *cfg, const struct instance
         return s;
     s.gpu_model[0] = 0;
     s.gpu_count = 0;
+    s.exclusive = false;
     s.cpu_milli = 1000;
     s.memory_mib = cfg->seat_memory_mib;
     return s;
@@ -71,7 +72,9 @@ enum err life_pool_load(struct op *op, struct life_pool *c)
                                        .cpu_milli_used = u.cpu_milli,
                                        .memory_mib_used = u.memory_mib,
                                        .disk_mib_used = u.disk_mib,
-                                       .ports_used = (int32_t)u.ports};
+                                       .ports_used = (int32_t)u.ports,
+                                       .leases = (int32_t)u.leases,
+                                       .exclusive = u.exclusive};
     }
     return ERR_OK;
 }
@@ -96,6 +99,9 @@ static void why_line(struct strbuf *b, const struct node *n, const struct place_
         break;
     case PLACE_STATE:
         strbuf_add(b, n->state == NODE_DRAINING ? "draining" : "not heard of");
+        break;
+    case PLACE_EXCLUSIVE:
+        strbuf_add(b, w->have == 1 ? "one other runs there" : "others run there");
         break;
     case PLACE_CARDS:
     case PLACE_PORTS:
@@ -325,7 +331,8 @@ static enum err lease_make(struct op *op, const struct instance *i, const struct
                       .grace_ms = op->core->config.stop_grace_ms,
                       .gpu_count = r->shape.gpu_count,
                       .cpu_milli = r->shape.cpu_milli,
-                      .memory_mib = r->shape.memory_mib};
+                      .memory_mib = r->shape.memory_mib,
+                      .exclusive = r->shape.exclusive};
 
     TRY(lease_epoch(op, i->id, &l.epoch));
     for (int32_t k = 0; k < l.gpu_count; k++)

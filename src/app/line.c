@@ -112,6 +112,17 @@ static void add_node(struct line *l, size_t at)
     }
 }
 
+/* All cards of a line_node: what has its node alone takes them from everybody. */
+static int32_t all_cards(const struct line *l, const struct line_node *ln)
+{
+    const struct node *n = l->pool.at[ln->node].node;
+    int32_t all = 0;
+
+    for (int32_t k = 0; k < n->gpu_count; k++)
+        all += counts(&n->gpus[k], ln->model);
+    return all;
+}
+
 static int lease_by_id(const void *key, const void *lease)
 {
     return strcmp(key, ((const struct queue_lease *)lease)->lease.s);
@@ -156,6 +167,8 @@ static void add_runs(struct op *op, struct line *l, int32_t at, const struct que
         }
         if (!first)
             continue;
+        if (l->pool.at[ln->node].exclusive)
+            d.cards = all_cards(l, ln);
         const struct queue_lease *x =
             list->len ? bsearch(lease, list->at, list->len, sizeof(*x), lease_by_id) : NULL;
         struct queue_lease none = {.granted_at = op->now, .ends_at = op->now};
@@ -192,8 +205,20 @@ static void suit_fill(struct line *l, const struct place_ask *ask, bool *fits)
         if (!str_eq(ln->model, ask->shape.gpu_model))
             continue;
         struct place_why w = place_one(ask, &l->pool.at[ln->node]);
-        fits[n] = w.ever && (w.bar == PLACE_FITS || w.bar == PLACE_CARDS);
+        fits[n] = w.ever &&
+                  (w.bar == PLACE_FITS || w.bar == PLACE_CARDS || w.bar == PLACE_EXCLUSIVE);
     }
+}
+
+/* The cards that must be free where it goes: of a node alone all of the largest that would do. */
+static int32_t cards_wanted(const struct line *l, const struct place_ask *ask, const bool *fits)
+{
+    int32_t most = ask->shape.gpu_count;
+
+    for (size_t n = 0; ask->shape.exclusive && n < l->nodes.len; n++)
+        if (fits[n])
+            most = MAX(most, all_cards(l, &l->nodes.at[n]));
+    return most;
 }
 
 static void enter(struct line *l, struct line_wait *w)
@@ -225,6 +250,7 @@ static enum err add_wait(struct op *op, struct line *l, struct instance *i)
                                        .since_s = i->since / MS_PER_S,
                                        .run_s = minutes(for_s ? for_s : LINE_OPEN_S)}};
     suit_fill(l, &ask, w->fits);
+    w->demand.cards = cards_wanted(l, &ask, w->fits);
     enter(l, w);
     return ERR_OK;
 }

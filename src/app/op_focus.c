@@ -97,6 +97,7 @@ static const struct service {
                             HOUR_S * 1024},
     [METER_DISK_DETACHED] = {"Storage", "Block Storage", "Disk", "GB-Hours", "MiB-Seconds",
                              HOUR_S * 1024},
+    [METER_NODE] = {"Compute", "Containers", "Exclusive Node", "Hours", "Seconds", HOUR_S},
     [METER_EGRESS] = {"Networking", "Network Connectivity", "Traffic", "GB", "B", 1000000000},
 };
 

@@ -406,6 +406,7 @@ enum err op_instance_resize(struct op *op)
     s = was;
     if (gpu || json_object_get(op->body, "count") || json_object_get(op->body, "cpu")) {
         TRY(ask_shape(op, &s));
+        s.exclusive = was.exclusive && s.gpu_count > 0;
     } else {
         const char *memory = arg(op, "memory");
 

@@ -41,7 +41,10 @@ static void offer_init(struct offer *o, const struct node *n, const struct node_
     (void)str_copy(o->node_name, sizeof(o->node_name), n->name);
     (void)str_copy(o->driver, sizeof(o->driver), n->driver);
     (void)str_copy(o->cuda, sizeof(o->cuda), n->cuda);
-    o->cpu_max = (int32_t)MAX((n->cores * 1000ll - u->cpu_milli) / 1000, 0ll);
+    o->node_empty = u->leases == 0;
+    o->cpu_max = u->exclusive
+                     ? 0
+                     : (int32_t)MAX((n->cores * 1000ll - u->cpu_milli) / 1000, 0ll);
     o->memory_mib_max = MAX(n->memory_mib - u->memory_mib, (int64_t)0);
     o->simulated = n->simulated;
 }
@@ -50,7 +53,8 @@ static enum err add_cards(struct op *op, struct offer_list *l, const struct node
                           const struct node_used *u, int32_t gpu)
 {
     const struct node_gpu *g = &n->gpus[gpu];
-    struct offer o = {.vram_mib = g->memory_mib, .free = place_free(n, g->model)};
+    struct offer o = {.vram_mib = g->memory_mib,
+                      .free = u->exclusive ? 0 : place_free(n, g->model)};
     bool sold;
 
     for (int32_t k = 0; k < gpu; k++)
@@ -59,6 +63,7 @@ static enum err add_cards(struct op *op, struct offer_list *l, const struct node
     TRY(offer_price(op, METER_GPU, g->model, &o.price_u, &sold));
     if (!sold)
         return ERR_OK;
+    TRY(offer_price(op, METER_NODE, g->model, &o.exclusive_u, &o.exclusive));
     offer_init(&o, n, u);
     o.id = offer_id(n, g->model);
     (void)str_copy(o.gpu, sizeof(o.gpu), g->model);
@@ -132,6 +137,8 @@ static void write_offer(struct op *op, const struct offer *o, const struct side_
     json_i64(w, "cpu_max", o->cpu_max);
     json_i64(w, "memory_mib_max", o->memory_mib_max);
     json_money(w, "price_hour", o->price_u, p->ccy);
+    money_or_none(w, "exclusive_hour", o->exclusive, o->exclusive_u, p->ccy);
+    json_flag(w, "alone_now", o->exclusive && o->node_empty);
     money_or_none(w, "disk_gib_day", p->disk, p->disk_u, p->ccy);
     money_or_none(w, "disk_stopped_gib_day", p->stopped, p->stopped_u, p->ccy);
     money_or_none(w, "egress_gib", p->egress, p->egress_u, p->ccy);

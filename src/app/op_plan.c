@@ -221,6 +221,8 @@ enum err spot_begin(struct op *op, struct instance *i)
         return people_invalid(op, "bid", N_("goes with --spot"));
     if (i->shape.gpu_count == 0)
         return people_invalid(op, "spot", N_("only cards have a spot price"));
+    if (i->shape.exclusive)
+        return people_invalid(op, "exclusive", N_("not at the spot price"));
     if (people_arg(op, "plan", NULL))
         return people_invalid(op, "spot", N_("either a plan or the spot price"));
     TRY(books_open(op->store, op->now, i->project, &b, &op->why));

@@ -54,6 +54,8 @@ static enum err read_wanted(struct op *op, struct wanted *w)
     if (json_get_bool(op->body, "spot", false, &w->ask.spot) && w->ask.spot &&
         w->ask.shape.gpu_count == 0)
         return ask_bad(op, "spot", N_("only cards have a spot price"));
+    if (w->ask.spot && w->ask.shape.exclusive)
+        return ask_bad(op, "exclusive", N_("not at the spot price"));
     if (people_arg(op, "bid", NULL) && !w->ask.spot)
         return ask_bad(op, "bid", N_("goes with --spot"));
     if (w->ask.spot) {

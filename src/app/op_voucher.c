@@ -32,7 +32,7 @@ static const struct {
     unsigned bits;
 } scopes[] = {
     {"all", VOUCHER_SCOPE_ALL},
-    {"compute", 1u << METER_GPU | 1u << METER_CPU},
+    {"compute", 1u << METER_GPU | 1u << METER_CPU | 1u << METER_NODE},
     {"storage", 1u << METER_DISK | 1u << METER_DISK_STOPPED | 1u << METER_DISK_DETACHED},
     {"traffic", 1u << METER_EGRESS},
 };

@@ -18,6 +18,8 @@ const char *meter_unit(enum meter m)
         return "MiB-second";
     case METER_EGRESS:
         return "byte";
+    case METER_NODE:
+        return "node-second";
     case METER_NONE:
     case METER_COUNT:
         break;

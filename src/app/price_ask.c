@@ -50,6 +50,8 @@ static bool unit_of(const char *sku, struct unit *ret_u)
                (str_eq(package.covered, "gpu") || is_card(package.covered));
     }
     *ret_u = (struct unit){"hour", 3600};
+    if (str_starts(sku, "exclusive."))
+        return is_card(sku + strlen("exclusive."));
     return is_card(str_starts(sku, "spot.") ? sku + strlen("spot.") : sku);
 }
 
@@ -59,7 +61,7 @@ static enum err read_sku(struct op *op, struct price_row *row, struct unit *ret_
 
     if (!unit_of(sku, ret_u))
         return people_invalid(op, "sku",
-                              N_("one of gpu.MODEL, spot.gpu.MODEL, "
+                              N_("one of gpu.MODEL, spot.gpu.MODEL, exclusive.gpu.MODEL, "
                                  "plan.day|week|month|year.gpu.MODEL, "
                                  "package.HOURS.day|week|month|year.gpu[.MODEL], cpu.seat, disk, "
                                  "disk.stopped, disk.detached, egress"));

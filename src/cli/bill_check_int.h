@@ -26,6 +26,7 @@ struct check_lease {
     enum meter meter;
     char sku[48];
     int64_t epoch, per_second, started_s;
+    bool exclusive; /* it had its node alone */
     utime_t ready_ms, stop_ms;
     int64_t paid_until_s;
     utime_t reclaimed_ms;  /* the platform took it back; 0: it did not */
@@ -47,6 +48,7 @@ struct check_window {
 };
 struct check_second { /* seconds of a subject that some window has */
     struct id subject;
+    bool node; /* of having a node alone: beside the cards */
     int64_t from_s, to_s, line;
 };
 struct check_account {

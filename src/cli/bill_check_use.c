@@ -102,6 +102,7 @@ enum err check_lease_line(struct bill_check *c, struct check_row *r)
     meter = meter_read(r, "meter", &l.meter);
     (void)row_copy(r, "sku", l.sku, sizeof(l.sku));
     l.per_second = row_num(r, "per_second");
+    l.exclusive = row_flag(r, "exclusive");
     l.started_s = row_i64(r, "started_s");
     l.ready_ms = row_i64(r, "ready_ms");
     l.stop_ms = row_time(r, "stop_ms");
@@ -111,6 +112,7 @@ enum err check_lease_line(struct bill_check *c, struct check_row *r)
     if (r->bad)
         return ERR_OK;
     if (!meter || (l.meter != METER_GPU && l.meter != METER_CPU) || l.per_second < 0 ||
+        (l.exclusive && l.meter != METER_GPU) ||
         !time_ok(l.ready_ms) || !time_ok(l.started_s) || !time_ok(l.paid_until_s) ||
         !time_ok(l.reclaimed_ms) || l.free_within_s < 0 ||
         (l.reclaimed_ms && (!str_starts(l.sku, "spot.") || l.reclaimed_ms > l.stop_ms)))
@@ -302,8 +304,9 @@ static bool proven(struct bill_check *c, const struct check_window *w, int64_t p
         for (size_t i = 0; i < c->leases.len; i++) {
             const struct check_lease *l = &c->leases.at[i];
 
-            if (str_eq(l->instance.s, w->instance.s) && l->meter == w->meter &&
-                l->per_second == per_second)
+            if (str_eq(l->instance.s, w->instance.s) &&
+                (w->meter == METER_NODE ? l->exclusive && per_second == 1
+                                        : l->meter == w->meter && l->per_second == per_second))
                 best = MAX(best, proven_from(l, from_s));
         }
         *ret_s = from_s;
@@ -371,6 +374,12 @@ enum err check_window_over(struct bill_check *c)
         return check_differs(c, tr("window %s: %ld was given back, by its run it is %ld"), w->id,
                              w->reversed_u, reclaimed_free(c, w) ? w->rated_u : 0);
     return ERR_OK;
+}
+
+/* Its seconds are those that a lease proves. */
+static bool of_lease(const struct check_window *w)
+{
+    return w->meter == METER_GPU || w->meter == METER_CPU || w->meter == METER_NODE;
 }
 
 static bool price_find(const struct bill_check *c, const char *id, size_t *ret_i)
@@ -500,7 +509,7 @@ static bool price_right(const struct bill_check *c, const struct check_window *w
     if (str_starts(w->sku, "spot."))
         return spot_right(c, w, from_s, to_s);
     /* A disk's price binds from when its meter began, which may be any time since it is valid. */
-    if (w->meter != METER_GPU && w->meter != METER_CPU && w->meter != METER_EGRESS)
+    if (!of_lease(w) && w->meter != METER_EGRESS)
         return binds(c, w->price, c->prices.at[w->price].v.valid_from_s, from_s, to_s);
     for (size_t i = 0; i < c->leases.len; i++)
         if ((!w->instance.s[0] || str_eq(c->leases.at[i].instance.s, w->instance.s)) &&
@@ -522,7 +531,7 @@ enum err check_span_line(struct bill_check *c, struct check_row *r)
         return check_differs(c, tr("a span outside of the month or of time"));
     if (w->meter != METER_EGRESS && (__builtin_mul_overflow(to - from, per, &want) || want != qty))
         return check_differs(c, tr("%ld s at %ld a second are not %ld"), to - from, per, qty);
-    if ((w->meter == METER_GPU || w->meter == METER_CPU) && !proven(c, w, per, from, to, &first))
+    if (of_lease(w) && !proven(c, w, per, from, to, &first))
         return check_differs(c, tr("second %ld is charged and nothing proves it"), first);
     if (!price_right(c, w, from, to))
         return check_differs(c, tr("price version %s does not bind these seconds"),
@@ -532,7 +541,8 @@ enum err check_span_line(struct bill_check *c, struct check_row *r)
     if (__builtin_add_overflow(w->sum_qty, qty, &w->sum_qty))
         return check_differs(c, tr("the sum passes what can be counted"));
     if (w->meter != METER_EGRESS)
-        *vec_push(&c->seconds) = (struct check_second){w->subject, from, to, c->counts.lines};
+        *vec_push(&c->seconds) = (struct check_second){w->subject, w->meter == METER_NODE, from, to,
+                                                       c->counts.lines};
     return ERR_OK;
 }
 
@@ -541,6 +551,8 @@ static int by_subject(const void *a, const void *b)
     const struct check_second *x = a, *y = b;
     int order = strcmp(x->subject.s, y->subject.s);
 
+    if (!order)
+        order = x->node - y->node;
     return order ? order : x->from_s < y->from_s ? -1 : x->from_s > y->from_s;
 }
 
@@ -551,7 +563,7 @@ enum err check_seconds_over(struct bill_check *c)
     for (size_t i = 1; i < c->seconds.len; i++) {
         const struct check_second *a = &c->seconds.at[i - 1], *b = &c->seconds.at[i];
 
-        if (str_eq(a->subject.s, b->subject.s) && b->from_s < a->to_s) {
+        if (str_eq(a->subject.s, b->subject.s) && a->node == b->node && b->from_s < a->to_s) {
             c->counts.lines = MAX(a->line, b->line);
             return check_differs(c, tr("second %ld of %s is charged twice"), b->from_s,
                                  b->subject.s);

@@ -115,7 +115,7 @@ bool meter_clock_stepped(int64_t wall_delta_ms, int64_t boot_delta_ms)
 
 /* ---- state × meter ---- */
 
-#define FREE METER_COUNT
+#define FREE METER_NONE
 
 static const struct {
     bool cards, traffic;

@@ -11,6 +11,8 @@ struct offer {
     int32_t cpu_max;         /* cores */
     int64_t memory_mib_max;
     int64_t price_u; /* per card (or core) and hour */
+    int64_t exclusive_u;        /* per hour, for having the node alone */
+    bool exclusive, node_empty; /* that is sold; nobody is there now */
     struct id node;
     char node_name[NAME_SIZE], driver[32], cuda[16];
     bool simulated;

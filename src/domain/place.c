@@ -8,7 +8,7 @@
 #include "domain/place_engine.h"
 
 static const char *const bars[] = {"fits",  "pinned", "model",  "driver", "cuda", "state",
-                                   "cards", "cpu",    "memory", "disk",   "ports"};
+                                   "exclusive", "cards", "cpu", "memory", "disk", "ports"};
 
 const char *place_bar_name(enum place_bar b)
 {
@@ -118,6 +118,8 @@ static struct place_why amount_bar(const struct place_ask *ask, const struct pla
     int64_t disk = n->disk_mib - (empty ? 0 : p->disk_mib_used);
     int64_t ports = (int64_t)n->port_max - n->port_min + 1 - (empty ? 0 : p->ports_used);
 
+    if (!empty && (p->exclusive || (s.exclusive && p->leases)))
+        return bar(PLACE_EXCLUSIVE, 0, p->leases);
     if (s.gpu_count > cards)
         return bar(PLACE_CARDS, s.gpu_count, cards);
     if (s.cpu_milli > cpu)
@@ -236,6 +238,8 @@ static struct pool_node pool_node_of(const struct place_node *p, struct models *
         .ports_free = (int32_t)MAX(ports - p->ports_used, (int64_t)0),
         .plans = UINT8_MAX,
         .drain = n->state != NODE_READY,
+        .exclusive = p->exclusive,
+        .holdings = p->leases,
         .card_count = n->gpu_count};
 
     for (int32_t i = 0; i < n->gpu_count; i++)
@@ -274,7 +278,8 @@ static struct pool_demand demand_of(const struct shape *s, const struct place_as
                             .cpu_milli = s->cpu_milli,
                             .memory_mib = s->memory_mib,
                             .disk_mib = ask->disk_mib,
-                            .ports = ask->ports};
+                            .ports = ask->ports,
+                            .exclusive = s->exclusive};
 
     if (s->gpu_count)
         d.models = 1ULL << model_number(m, s->gpu_model);

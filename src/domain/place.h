@@ -20,6 +20,7 @@ enum place_bar {
     PLACE_DRIVER, /* the image needs a newer driver */
     PLACE_CUDA,   /* … or CUDA */
     PLACE_STATE,  /* new, draining or silent */
+    PLACE_EXCLUSIVE, /* others run there, or one has it alone */
     PLACE_CARDS,  /* not enough of them free */
     PLACE_CPU,
     PLACE_MEMORY,
@@ -31,6 +32,8 @@ struct place_node {          /* a node and what is taken there */
     const struct node *node; /* borrowed */
     int64_t cpu_milli_used, memory_mib_used, disk_mib_used;
     int32_t ports_used;
+    int32_t leases; /* that run there */
+    bool exclusive; /* one of them has it alone */
 };
 
 struct place_market {               /* what the scores expect, and the operator's limits */

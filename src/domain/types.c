@@ -8,8 +8,8 @@ static const char *const end_reasons[END_REASON_COUNT] = {
     "none",      "user_stop", "user_release", "end_reached", "idle",    "budget",       "balance",
     "reclaimed", "node_lost", "guest_exit",   "guest_oom",   "gpu_oom", "start_failed", "operator"};
 
-static const char *const meters[METER_COUNT] = {"gpu",          "cpu",           "disk",
-                                                "disk_stopped", "disk_detached", "egress"};
+static const char *const meters[METER_COUNT] = {
+    "gpu", "cpu", "disk", "disk_stopped", "disk_detached", "egress", "node"};
 
 static const char *const roles[] = {"none", "viewer", "member", "owner", "supplier", "operator"};
 

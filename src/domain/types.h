@@ -63,6 +63,7 @@ enum meter {
     METER_DISK_STOPPED,  /* MiB-seconds, system disk of a stopped instance, sku "disk.stopped" */
     METER_DISK_DETACHED, /* MiB-seconds, data disk beside a running instance, sku "disk.detached" */
     METER_EGRESS,        /* bytes out, sku "egress" */
+    METER_NODE,          /* seconds of having a node alone, sku "exclusive.gpu.<model>" */
     METER_COUNT
 };
 
@@ -73,6 +74,7 @@ struct shape {
     int32_t cpu_milli;
     int64_t memory_mib;
     int64_t system_disk_mib;
+    bool exclusive; /* its node has nobody else; only with cards */
 };
 
 struct demand_seen { /* demand that came lately; cpu_milli, memory_mib 0 with cards: their share */
@@ -138,6 +140,7 @@ struct lease {
     int32_t cpu_milli; /* what it runs with: a start without cards is smaller than its shape */
     int64_t memory_mib;
     int32_t limit; /* what made the current term short: enum term_limit of term.h */
+    bool exclusive; /* it has its node alone */
 };
 
 enum node_state { NODE_NEW, NODE_READY, NODE_DRAINING, NODE_SILENT };

@@ -22,6 +22,7 @@ static const struct col instance_cols[] = {
     COL_AS("cpu_milli", COL_INT, struct instance, shape.cpu_milli),
     COL_AS("memory_mib", COL_BIGINT, struct instance, shape.memory_mib),
     COL_AS("system_disk_mib", COL_BIGINT, struct instance, shape.system_disk_mib),
+    COL_AS("exclusive", COL_BOOL, struct instance, shape.exclusive),
     BOOL_COL(struct instance, no_gpu),
     BOOL_COL(struct instance, simulated),
     INT_COL(struct instance, plan),

@@ -24,6 +24,7 @@ static const struct col lease_cols[] = {
     INT_COL(struct lease, limit),
     INT_COL(struct lease, cpu_milli),
     BIGINT_COL(struct lease, memory_mib),
+    BOOL_COL(struct lease, exclusive),
 };
 ROW_TYPE(lease_row, "lease", struct lease, lease_cols, 1);
 

@@ -192,6 +192,7 @@ static const struct col lease_cols[] = {
     BIGINT_COL(struct fund_lease, hold_u),
     BIGINT_COL(struct fund_lease, terms),
     BOOL_COL(struct fund_lease, settled),
+    BOOL_COL(struct fund_lease, exclusive),
 };
 ROW_TYPE(lease_type, "fund_lease", struct fund_lease, lease_cols, 1);
 

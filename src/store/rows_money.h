@@ -198,6 +198,7 @@ struct fund_lease {
     int64_t billed_s;  /* whole seconds are decided up to here */
     char hold[LEDGER_KEY_SIZE];
     int64_t hold_u, terms;
+    bool exclusive; /* it pays for having its node alone */
 };
 struct fund_lease_list {
     struct fund_lease *at;

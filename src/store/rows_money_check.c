@@ -13,15 +13,23 @@ const struct money_law money_laws[] = {
     {"I9", "SELECT u.node||' '||u.boot||' '||u.seq FROM usage_slice u JOIN usage_boot b "
            "ON b.node=u.node AND b.boot=u.boot WHERE u.done=0 AND u.seq<=b.ack_seq LIMIT 1"},
     {"I10", "SELECT subject||' second '||from_s||' twice' FROM (SELECT w.subject, s.from_s, "
-            "lag(s.to_s) OVER (PARTITION BY w.subject ORDER BY s.from_s, s.to_s) AS before "
+            "lag(s.to_s) OVER (PARTITION BY w.subject, w.meter=6 ORDER BY s.from_s, s.to_s) AS before "
             "FROM usage_span s JOIN rating_window w ON w.id=s.rating_window WHERE w.meter<>5) "
             "WHERE before>from_s LIMIT 1"},
+    /* a node is had alone exactly while its cards are charged, one at a time */
+    {"I10", "SELECT l.lease FROM fund_lease l LEFT JOIN (SELECT u.lease, sum(CASE w.meter WHEN 6 "
+            "THEN s.qty ELSE 0 END) AS node, sum(CASE w.meter WHEN 0 THEN s.to_s-s.from_s ELSE 0 "
+            "END) AS cards FROM usage_span s JOIN rating_window w ON w.id=s.rating_window JOIN "
+            "usage_slice u ON u.node=s.node AND u.boot=s.boot AND u.seq=s.seq WHERE w.meter IN "
+            "(0,6) AND s.boot<>'' GROUP BY u.lease) t ON t.lease=l.lease WHERE "
+            "coalesce(t.node,0)<>CASE l.exclusive WHEN 1 THEN coalesce(t.cards,0) ELSE 0 END "
+            "LIMIT 1"},
     {"I10", "SELECT 'no evidence for '||s.rating_window||' '||s.from_s FROM usage_span s "
             "LEFT JOIN usage_slice u ON u.node=s.node AND u.boot=s.boot AND u.seq=s.seq "
             "WHERE s.boot<>'' AND (u.seq IS NULL OR u.done=0 OR u.running=0 "
             "OR s.from_s<>s.to_s AND s.qty_per_s>0 AND s.to_s*1000>u.t1_ms) LIMIT 1"},
     {"I11", "SELECT w.subject||' '||w.year||'-'||w.month FROM usage_span s JOIN rating_window w "
-            "ON w.id=s.rating_window WHERE w.meter IN (0,1) GROUP BY w.subject, w.year, w.month "
+            "ON w.id=s.rating_window WHERE w.meter IN (0,1,6) GROUP BY w.subject, w.meter=6, w.year, w.month "
             "HAVING sum(s.to_s-s.from_s)>31*86400+3600 LIMIT 1"},
     {"I12", "SELECT w.id FROM rating_window w LEFT JOIN (SELECT rating_window, sum(qty) AS q FROM "
             "usage_span GROUP BY rating_window) s ON s.rating_window=w.id "

@@ -165,12 +165,15 @@ enum err store_node_used(struct store *s, struct id node, struct node_used *ret_
         "SELECT (SELECT coalesce(sum(cpu_milli), 0) FROM lease WHERE node=?1 AND state<>4), "
         "(SELECT coalesce(sum(memory_mib), 0) FROM lease WHERE node=?1 AND state<>4), "
         "(SELECT coalesce(sum(size_mib), 0) FROM disk WHERE node=?1 AND life<>3), "
-        "(SELECT count(*) FROM instance_port WHERE node=?1)",
+        "(SELECT count(*) FROM instance_port WHERE node=?1), "
+        "(SELECT count(*) FROM lease WHERE node=?1 AND state<>4), "
+        "(SELECT count(*) FROM lease WHERE node=?1 AND state<>4 AND exclusive=1)",
         "t", node.s);
 
     _Static_assert(LEASE_CLOSED == 4 && DISK_LIFE_ERASED == 3, "the numbers in the query");
     *ret_u = (struct node_used){0};
     if (sql_next(&q))
-        *ret_u = (struct node_used){sql_i64(&q, 0), sql_i64(&q, 1), sql_i64(&q, 2), sql_i64(&q, 3)};
+        *ret_u = (struct node_used){sql_i64(&q, 0), sql_i64(&q, 1), sql_i64(&q, 2),
+                                    sql_i64(&q, 3), sql_i64(&q, 4), sql_i64(&q, 5) > 0};
     return sql_close(&q);
 }

@@ -177,7 +177,8 @@ enum err store_node_version(struct store *s, struct id node, int64_t *ret_v);
 enum err store_node_bump(struct store *s, struct id node); /* something else is wanted there now */
 /* What live leases, disks and ports take of a node. */
 struct node_used {
-    int64_t cpu_milli, memory_mib, disk_mib, ports;
+    int64_t cpu_milli, memory_mib, disk_mib, ports, leases;
+    bool exclusive; /* one lease has it alone */
 };
 enum err store_node_used(struct store *s, struct id node, struct node_used *ret_u);
 enum err store_node_list(struct store *s, struct node_list *ret_l);

@@ -95,6 +95,10 @@ MUTANTS = [
     (A + "funds_reverse.c", "day.from_s, -u);", "day.from_s, 0);", "budgets go on counting what was given back"),
     (A + "funds_reverse.c", "l->lease, METER_GPU, &windows", "l->lease, METER_DISK, &windows", "cards are not given back"),
     (A + "funds_reverse.c", "MIN(u, MAX(-ledger_balance(&a), (int64_t)0))", "u", "a credit line paid back twice is overfull"),
+    (A + "funds_rate.c", "    ret_r->qty_per_s = 1;\n", "", "having a node alone is paid once a card"),
+    (A + "funds_rate.c", "    if (!l->exclusive)\n        return false;", "    if (l->lease.s[0])\n        return false;", "a node alone costs nothing"),
+    (A + "funds_lease.c", "if (e == ERR_OK && rating_of_node(l, &r))", "if (false && rating_of_node(l, &r))", "a node alone is not held"),
+    (A + "funds_quote.c", "    if (ask->shape.exclusive)\n        TRY(line_add", "    if (false)\n        TRY(line_add", "a quote forgets the surcharge"),
     (A + "funds_spot.c", "? bid : v;", "? v : bid;", "the dearer of tick and bid is charged"),
     (A + "funds_plan.c", "p->cards < r->qty_per_s", "false", "a plan covers more cards than were bought"),
     (A + "funds_plan.c", "MIN(p->over_s ? p->over_s : p->end_s, to_s)", "MIN(p->end_s, to_s)",
@@ -208,7 +212,7 @@ MUTANTS = [
     (A + "usage_cost.c", "to = MIN(s->to_s, day.to_s);", "to = s->to_s;", "a part of a month is in two days"),
     (A + "usage_cost.c", "(to - from) * s->qty_per_s", "to - from", "two cards cost what one does"),
 ]
-APP_TESTS = [("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_package", []), ("tests/prop/prop_package", ["--cases", "6000", "--seed", "1"]), ("tests/unit/test_spot", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
+APP_TESTS = [("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_package", []), ("tests/prop/prop_package", ["--cases", "6000", "--seed", "1"]), ("tests/unit/test_spot", []), ("tests/unit/test_exclusive", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
              ("tests/unit/test_money_ops", []), ("tests/unit/test_wallet", []), ("tests/unit/test_funds", []),
              ("tests/prop/prop_funds", ["--cases", "600", "--seed", "1"]), ("tests/prop/prop_close", ["--cases", "3000", "--seed", "1"]),
              ("tests/unit/test_budget", []), ("tests/unit/test_supply", []), ("tests/unit/test_clearing", []),
@@ -221,7 +225,7 @@ FIRST = {A + "funds_budget.c": "test_budget", A + "supply.c": "test_supply", A +
          A + "op_channel.c": "prop_payments", A + "op_topup.c": "prop_payments", A + "funds_plan.c": "test_plan",
          A + "funds_package.c": "test_package", D + "package.c": "test_package",
          A + "fund_hold.c": "test_wallet", A + "fund_source.c": "test_wallet", A + "fund_grant.c": "test_wallet",
-         A + "fund_buy.c": "test_wallet", A + "funds_post.c": "test_wallet", A + "funds_spot.c": "test_spot", A + "funds_reverse.c": "test_spot",
+         A + "fund_buy.c": "test_wallet", A + "funds_post.c": "test_wallet", A + "funds_spot.c": "test_spot", A + "funds_reverse.c": "test_spot", A + "funds_rate.c": "test_exclusive", A + "funds_quote.c": "test_exclusive",
          A + "close_write.c": "test_close", D + "bill.c": "prop_bill"}
 
 TESTS = [("tests/golden/test_golden", ["tests/golden/billing.tsv", "tests/golden/extra.tsv"])] + \

@@ -175,6 +175,7 @@ static enum err do_open(struct tape *t, struct world *w, struct seat *s)
         s->disk_mib = tape_range(t, 64, 400000);
     }
     struct funds_lease l = lease_ask(s->lease, s->instance, (int32_t)tape_range(t, 0, 4));
+    l.shape.exclusive = l.shape.gpu_count > 0 && tape_chance(t, 20);
     l.disks[0].size_mib = s->disk_mib;
     l.shape.system_disk_mib = s->disk_mib;
     if (tape_chance(t, 30))

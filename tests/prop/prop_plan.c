@@ -113,6 +113,7 @@ static bool quote_and_live(struct tape *t)
     int64_t for_s = tape_range(t, 1, 20000), cost = 0, disk = 0, seq = 0;
     struct rate gpu = draw_rate(t, 3600, 8 * for_s), store = draw_rate(t, DISK_D, for_s << 15);
     struct funds_lease l = lease_ask("lea_a", "ins_a", (int32_t)tape_range(t, 0, 4));
+    l.shape.exclusive = l.shape.gpu_count > 0 && tape_chance(t, 20);
     struct funds_ask ask = {.project = l.project, .instance = l.instance, .for_s = for_s};
     struct refusal why = {0};
     struct funds_quote q;

@@ -111,7 +111,8 @@ static bool do_create(struct sim *s)
                                        ",\"image\":\"bad\"",
                                        ",\"port\":[\"8888\"]",
                                        ",\"idle_action\":\"notice\"",
-                                       ",\"spot\":true"};
+                                       ",\"spot\":true",
+                                       ",\"exclusive\":true"};
     char body[400];
 
     CHECK(str_printf(body, sizeof(body), "{\"name\":\"i%" PRId64 "\",%s,%s%s}", ++s->names,
@@ -362,6 +363,7 @@ static void begin(struct sim *s)
     world_price(w, "gpu.RTX 4090", "3.6", "hour");
     world_price(w, "gpu.A100", "7.2", "hour");
     world_price(w, "spot.gpu.RTX 4090", "0.9", "hour");
+    world_price(w, "exclusive.gpu.RTX 4090", "0.5", "hour");
     world_price(w, "cpu.seat", "0.36", "hour");
     world_price(w, "disk", "0.01", "GiB-day");
     world_price(w, "disk.stopped", "0.005", "GiB-day");

@@ -75,8 +75,13 @@ static struct world *lived(void)
     call_ok(w, "instance_create",
             "{\"gpu\":\"4090\",\"name\":\"r\",\"for\":\"2h\",\"spot\":true}", NULL);
     world_pass(w, 300000);
+    world_price(w, "exclusive.gpu.RTX 4090", "0.5", "hour");
+    call_ok(w, "instance_stop", NULL, "b"); /* it sat on the node */
     by_operator_at(w, "instance_reclaim", "{\"project\":\"lab\",\"reason\":\"a gang waits\"}", "r");
     world_pass(w, 300000);
+    call_ok(w, "instance_create",
+            "{\"gpu\":\"4090\",\"name\":\"x\",\"for\":\"10m\",\"exclusive\":true}", NULL);
+    world_pass(w, 900000);
     w->nodes[0].tx_bytes = 0;
     w->round_ms = 6 * 3600000;
     world_pass(w, INT64_C(36) * 86400000);
@@ -224,6 +229,7 @@ static void a_closed_month_is_counted_again(void **state UNUSED)
     assert_true(lines_with(&f, "line", "\"meter\":\"gpu\"") > 0);
     assert_true(lines_with(&f, "line", "\"sku\":\"spot.") > 0);
     assert_true(lines_with(&f, "line", "\"kind\":\"reversal\"") > 0);
+    assert_true(lines_with(&f, "line", "\"meter\":\"node\"") > 0);
     assert_true(lines_with(&f, "transfer", "\"kind\":\"reversal\"") > 0);
     assert_true(lines_with(&f, "line", "\"meter\":\"egress\"") > 0);
     assert_true(lines_with(&f, "line", "\"sku\":\"disk\"") > 0);

@@ -45,10 +45,11 @@ static inline void price_add(struct store *s, const char *id, const char *sku, i
 }
 
 #define DISK_D (INT64_C(1024) * 86400)
-/* 1.98 an hour and card; 0.01, 0.005, 0.007 a GiB-day */
+/* 1.98 an hour and card; 0.90 an hour for a node alone; 0.01, 0.005, 0.007 a GiB-day */
 static inline void prices_add(struct store *s)
 {
     price_add(s, "prc_gpu1", "gpu.RTX 4090", 1980000, 3600, T0_S - 86400, T0_S - 86400);
+    price_add(s, "prc_exc1", "exclusive.gpu.RTX 4090", 900000, 3600, T0_S - 86400, T0_S - 86400);
     price_add(s, "prc_cpu1", "cpu.seat", 50000, 3600, T0_S - 86400, T0_S - 86400);
     price_add(s, "prc_dsk1", "disk", 10000, DISK_D, T0_S - 86400, T0_S - 86400);
     price_add(s, "prc_sto1", "disk.stopped", 5000, DISK_D, T0_S - 86400, T0_S - 86400);

@@ -265,7 +265,7 @@ static void test_prices(void **state)
                           "\"from\":\"2026-01-01T00:00:00Z\"}"),
                      ERR_VALIDATION);
     ok(call(&d, "price_list", NULL, "{}"));
-    assert_int_equal(json_array_size(json_object_get(d.answer, "items")), 7);
+    assert_int_equal(json_array_size(json_object_get(d.answer, "items")), 8);
     desk_close(&d);
 }
 
@@ -397,7 +397,7 @@ static void test_price_second(void **state)
     assert_true(str_copy(path, sizeof(path), text_of(&d, "id")));
     assert_int_equal(call(&d, "price_approve", path, "{}"), ERR_APPROVAL_OWN);
     ok(call(&d, "price_list", NULL, "{}"));
-    assert_int_equal(json_array_size(json_object_get(d.answer, "items")), 7);
+    assert_int_equal(json_array_size(json_object_get(d.answer, "items")), 8);
     d.user = "usr_two";
     d.now_ms += 60000;
     ok(call(&d, "price_approve", path, "{\"dry_run\":true}"));

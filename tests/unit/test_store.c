@@ -68,7 +68,7 @@ static void rows_come_back_as_they_went(void **state UNUSED)
 
     add_base(s);
     (void)refusef(&i.why, ERR_IMAGE_NOT_FOUND, "name", "a=b\nc");
-    i.shape = (struct shape){"RTX 4090", 2, 4000, 8192, 20480};
+    i.shape = (struct shape){"RTX 4090", 2, 4000, 8192, 20480, true};
     i.ports[0] = (struct port){22, 20001};
     i.ports[1] = (struct port){8888, 20002};
     i.port_count = 2;
