@@ -132,7 +132,7 @@ enum err fund_use(const struct books *b, struct id lease, enum meter meter, int6
             continue;
         p->used_u += take;
         u -= take;
-        e = wallet_part_save(b->store, p);
+        e = wallet_part_used(b->store, p);
     }
     vec_fini(&parts);
     if (e == ERR_OK && u > 0)

@@ -178,7 +178,7 @@ void budget_span(const struct books *b, enum budget_period p, int64_t *ret_from_
 /* Rates the disk up to to_s (never past what a hold covers) and moves its cursor; saves. */
 enum err disk_advance(const struct books *b, const struct fund_lease *l, struct fund_disk *d,
                       int64_t to_s, bool heard, struct refusal *why);
-/* What a slice proves of a lease that is not settled; saves the lease and marks the slice done. */
+/* What a slice proves of a lease that is not settled; saves how far the lease is. */
 enum err slice_take(const struct books *b, struct fund_lease *l, const struct slice_row *r,
                     struct refusal *why);
 /* funds_slices_accept where the source says which is the oldest it still has (0: it did not say).

@@ -416,8 +416,13 @@ enum err funds_lease_settle(struct store *s, utime_t now, struct id lease, utime
     if (end_ms < l.stop_ms)
         l.stop_ms = MAX(end_ms, l.ready_ms ? l.billed_s * MS_PER_S : 0);
     e = money_slice_parked(s, lease, &parked);
-    for (size_t i = 0; i < parked.len && e == ERR_OK; i++)
-        e = slice_take(&b, &l, &parked.at[i], why);
+    for (size_t i = 0; i < parked.len && e == ERR_OK; i++) {
+        const struct slice_row *r = &parked.at[i];
+
+        e = slice_take(&b, &l, r, why);
+        if (e == ERR_OK)
+            e = money_slice_done(s, r->node, r->boot, r->seq);
+    }
     if (e == ERR_OK)
         e = money_disk_of_lease(s, lease, &disks);
     for (size_t i = 0; i < disks.len && e == ERR_OK; i++)

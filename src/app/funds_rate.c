@@ -108,8 +108,9 @@ static void window_id(const struct books *b, const struct rating *r, struct id p
     CHECK(ok);
 }
 
+/* ret_new: not stored yet. */
 static enum err window_load(const struct books *b, const struct rating *r, struct id price,
-                            int64_t at_s, struct window_row *ret_w)
+                            int64_t at_s, struct window_row *ret_w, bool *ret_new)
 {
     char id[LEDGER_KEY_SIZE];
     struct period month;
@@ -117,6 +118,7 @@ static enum err window_load(const struct books *b, const struct rating *r, struc
 
     window_id(b, r, price, at_s, id, &month);
     e = money_window_get(b->store, id, ret_w);
+    *ret_new = e == ERR_NOT_FOUND;
     if (e != ERR_NOT_FOUND)
         return e;
     *ret_w = (struct window_row){.project = b->project,
@@ -141,9 +143,9 @@ static enum err rate_part(const struct books *b, const struct rating *r,
 {
     struct window_row w;
     int64_t to, u;
-    bool done = false;
+    bool done = false, new;
 
-    TRY(window_load(b, r, v->id, from_s, &w));
+    TRY(window_load(b, r, v->id, from_s, &w, &new));
     if (__builtin_add_overflow(w.qty, qty, &to))
         return ERR_MONEY_RANGE;
     TRY(rate_delta(&v->rate, w.qty, to, &u));
@@ -152,7 +154,7 @@ static enum err rate_part(const struct books *b, const struct rating *r,
     w.lease = r->lease;
     w.from_s = MIN(w.from_s, from_s);
     w.to_s = MAX(w.to_s, to_s);
-    TRY(money_window_save(b->store, &w));
+    TRY(new ? money_window_save(b->store, &w) : money_window_rated(b->store, &w));
     TRY(close_note_late(b, &w, to - qty, u, from_s, to_s));
     if (r->lease.s[0])
         TRY(fund_use(b, r->lease, r->meter, to_s, u, why));
@@ -282,12 +284,13 @@ enum err rating_add_qty(const struct books *b, const struct rating *r, int64_t a
     struct price_part part;
     struct window_row w;
     struct period day;
+    bool new;
     size_t n;
 
     TRY(funds_post_ended(b, at_s, why));
     TRY(prices_load(b->store, b->ccy, r->sku, &p, why));
     TRY(split(b, &p, r, at_s, at_s + 1, &part, 1, &n, why));
-    TRY(window_load(b, r, p.v[part.version].id, at_s, &w));
+    TRY(window_load(b, r, p.v[part.version].id, at_s, &w, &new));
     qty = rate_affordable(&p.v[part.version].rate, w.qty, room_u, qty);
     if (qty == 0)
         return ERR_OK;
@@ -351,10 +354,11 @@ static enum err plan_priced(const struct books *b, struct term_plan *p, const st
     TRY(split(b, &prices, r, from_s, to_s, parts, PARTS_MAX, &n, why));
     for (size_t i = 0; i < n; i++) {
         struct window_row w;
+        bool new;
 
         if (p->n == PLAN_MAX)
             return refusef(why, ERR_TOO_LARGE, "what", "%s", "the term");
-        TRY(window_load(b, r, prices.v[parts[i].version].id, parts[i].from_s, &w));
+        TRY(window_load(b, r, prices.v[parts[i].version].id, parts[i].from_s, &w, &new));
         TRY(plan_from(p, &w, &w.qty));
         memcpy(p->window[p->n], w.id, sizeof(w.id));
         p->meter[p->n] = r->meter;

@@ -168,8 +168,7 @@ enum err slice_take(const struct books *b, struct fund_lease *l, const struct sl
                     struct refusal *why)
 {
     TRY(lease_take(b, l, r, why));
-    TRY(money_lease_save(b->store, l));
-    return money_slice_done(b->store, r->node, r->boot, r->seq);
+    return money_lease_moved(b->store, l);
 }
 
 /* One slice whose turn it is. Of an unknown, other node's, older or settled lease: evidence of
@@ -187,7 +186,7 @@ static enum err slice_work(struct store *s, utime_t now, const struct slice_row 
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
     if (e == ERR_NOT_FOUND || l.settled || !str_eq(l.node.s, r->node.s) || l.epoch != r->epoch)
-        return money_slice_done(s, r->node, r->boot, r->seq);
+        return ERR_OK;
     TRY(books_open(s, now, l.project, &b, why));
     return slice_take(&b, &l, r, why);
 }
@@ -257,20 +256,17 @@ static enum err signature_keep(struct store *s, const struct slice_row *r,
     return proof_signature_add(s, &sig);
 }
 
-static enum err slice_keep(struct store *s, utime_t now, const struct slice_row *r, int64_t ack,
-                           struct funds_accepted *io_a)
+/* A slice whose key is stored, or was and is safe since: the same again, or kept out. */
+static enum err slice_again(struct store *s, utime_t now, const struct slice_row *r,
+                            struct funds_accepted *io_a)
 {
     struct usage_slice mine = {0}, old = {0};
     struct slice_row known;
     enum err e = money_slice_get(s, r->node, r->boot, r->seq, &known);
 
-    if (e == ERR_NOT_FOUND) {
-        if (r->seq <= ack) { /* safe already, and its row was pruned */
-            io_a->duplicates++;
-            return ERR_OK;
-        }
-        io_a->taken++;
-        return money_slice_add(s, r);
+    if (e == ERR_NOT_FOUND) { /* its row was pruned */
+        io_a->duplicates++;
+        return ERR_OK;
     }
     TRY(e);
     memcpy(mine.payload, r->payload, sizeof(mine.payload));
@@ -297,12 +293,34 @@ static enum err work_off(struct store *s, utime_t now, struct id node, const cha
             return e;
         if (e == ERR_NOT_FOUND || (r.seq >= oldest && r.seq > MAX(*io_ack + 1, oldest)))
             break;
-        if (!r.done)
+        if (!r.done) {
             TRY(slice_work(s, now, &r, why));
+            TRY(money_slice_done(s, node, boot, r.seq));
+        }
         *io_ack = r.seq;
     }
     *io_ack = MAX(*io_ack, oldest - 1);
     return ERR_OK;
+}
+
+/* Stores a slice once. The next one of its boot is worked on at once, as work_off would. */
+static enum err slice_arrive(struct store *s, utime_t now, const struct funds_slice *f,
+                             utime_t anchor_ms, int64_t before, struct slice_row *r,
+                             struct funds_accepted *io_a, struct refusal *why)
+{
+    bool new = false;
+
+    r->done = r->seq == io_a->ack_seq + 1;
+    if (r->seq > before)
+        TRY(money_slice_add(s, r, &new));
+    if (!new)
+        return slice_again(s, now, r, io_a);
+    io_a->taken++;
+    TRY(signature_keep(s, r, f, anchor_ms));
+    if (!r->done)
+        return ERR_OK;
+    io_a->ack_seq = r->seq;
+    return slice_work(s, now, r, why);
 }
 
 enum err slices_accept(struct store *s, utime_t now, struct id node, const char *boot,
@@ -314,15 +332,11 @@ enum err slices_accept(struct store *s, utime_t now, struct id node, const char 
     int64_t before;
 
     TRY(money_boot_get(s, node, boot, &before));
+    a.ack_seq = before;
     for (size_t i = 0; i < n; i++) {
         TRY(slice_row_of(node, boot, anchor_ms, now, &slices[i], &r, why));
-        int64_t taken = a.taken;
-
-        TRY(slice_keep(s, now, &r, before, &a));
-        if (a.taken > taken)
-            TRY(signature_keep(s, &r, &slices[i], anchor_ms));
+        TRY(slice_arrive(s, now, &slices[i], anchor_ms, before, &r, &a, why));
     }
-    a.ack_seq = before;
     TRY(work_off(s, now, node, boot, oldest, &a.ack_seq, why));
     if (a.ack_seq > before)
         TRY(money_boot_set(s, node, boot, a.ack_seq));

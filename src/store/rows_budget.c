@@ -49,14 +49,68 @@ enum err money_scope_save(struct store *s, struct id lease, enum budget_scope sc
                    lease.s, (int64_t)scope, of);
 }
 
+struct scope_row {
+    struct id lease;
+    int64_t scope;
+    char scope_of[TEXT_SIZE];
+};
+static const struct col scope_cols[] = {
+    TEXT_COL(struct scope_row, lease),
+    BIGINT_COL(struct scope_row, scope),
+    TEXT_COL(struct scope_row, scope_of),
+};
+ROW_TYPE(scope_type, "lease_scope", struct scope_row, scope_cols, 3);
+
+/* More are written first: then it is of many projects or users, and adding up saves nothing. */
+#define SUMS_MAX 64
+
+static enum err sum_add(struct store *s, struct id project, const struct scope_row *r,
+                        int64_t from_s, int64_t u)
+{
+    struct day_sums *l = sql_sums(s);
+    struct day_sum *x;
+
+    for (size_t i = 0; i < l->len; i++) {
+        x = &l->at[i];
+        if (x->from_s == from_s && x->scope == r->scope && str_eq(x->scope_of, r->scope_of) &&
+            str_eq(x->project.s, project.s))
+            return __builtin_add_overflow(x->u, u, &x->u) ? ERR_MONEY_RANGE : ERR_OK;
+    }
+    if (l->len == SUMS_MAX)
+        TRY(money_scope_day_flush(s));
+    x = vec_push(l);
+    *x = (struct day_sum){.project = project, .scope = r->scope, .from_s = from_s, .u = u};
+    memcpy(x->scope_of, r->scope_of, sizeof(x->scope_of));
+    return ERR_OK;
+}
+
 enum err money_scope_day_add(struct store *s, struct id project, struct id lease, int64_t from_s,
                              int64_t u)
 {
-    return sql_run(s,
-                   "INSERT INTO scope_day(project, scope, scope_of, from_s, rated_u) "
-                   "SELECT ?1, scope, scope_of, ?3, ?4 FROM lease_scope WHERE lease=?2 "
-                   "ON CONFLICT DO UPDATE SET rated_u=rated_u+excluded.rated_u",
-                   "ttii", project.s, lease.s, from_s, u);
+    const struct scope_row *r;
+    struct kept_list scopes;
+
+    TRY(row_kept(s, &scope_type, &scopes, "WHERE lease=?", "t", lease.s));
+    r = scopes.at;
+    for (size_t i = 0; i < scopes.len; i++)
+        TRY(sum_add(s, project, &r[i], from_s, u));
+    return ERR_OK;
+}
+
+enum err money_scope_day_flush(struct store *s)
+{
+    struct day_sums *l = sql_sums(s);
+    size_t n = l->len;
+
+    l->len = 0; /* the statement below touches the table itself */
+    for (size_t i = 0; i < n; i++)
+        TRY(sql_run(s,
+                    "INSERT INTO scope_day(project, scope, scope_of, from_s, rated_u) "
+                    "VALUES(?,?,?,?,?) "
+                    "ON CONFLICT DO UPDATE SET rated_u=rated_u+excluded.rated_u",
+                    "titii", l->at[i].project.s, l->at[i].scope, l->at[i].scope_of, l->at[i].from_s,
+                    l->at[i].u));
+    return ERR_OK;
 }
 
 enum err money_scope_day_sum(struct store *s, const struct budget_row *b, int64_t from_s,

@@ -30,7 +30,14 @@ ROW_TYPE(zone_type, "project_zone", struct zone_change, zone_cols, 1);
 
 enum err zone_change_get(struct store *s, struct id project, struct zone_change *ret_c)
 {
-    return row_get(s, &zone_type, ret_c, "WHERE project=?", "t", project.s);
+    struct kept_list kept;
+
+    TRY(row_kept(s, &zone_type, &kept, "WHERE project=?", "t", project.s));
+    memset(ret_c, 0, sizeof(*ret_c));
+    if (kept.len == 0)
+        return ERR_NOT_FOUND;
+    *ret_c = *(const struct zone_change *)kept.at;
+    return ERR_OK;
 }
 
 enum err zone_change_save(struct store *s, const struct zone_change *c)

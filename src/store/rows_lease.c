@@ -199,7 +199,11 @@ enum err store_gap_save(struct store *s, const struct lease_gap *g)
 
 enum err store_gap_list(struct store *s, struct id lease, struct lease_gap_list *ret_l)
 {
-    return row_list(s, &gap_row, ret_l, "WHERE lease=? ORDER BY from_ms", "t", lease.s);
+    struct kept_list kept;
+
+    TRY(row_kept(s, &gap_row, &kept, "WHERE lease=? ORDER BY from_ms", "t", lease.s));
+    row_kept_copy(&gap_row, &kept, ret_l);
+    return ERR_OK;
 }
 
 enum err store_log_end(struct store *s, struct id lease, int64_t *ret_end)

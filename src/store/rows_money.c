@@ -64,6 +64,13 @@ enum err money_window_save(struct store *s, const struct window_row *w)
     return row_save(s, &window_type, w);
 }
 
+enum err money_window_rated(struct store *s, const struct window_row *w)
+{
+    return sql_run(
+        s, "UPDATE rating_window SET lease=?, qty=?, rated_u=?, from_s=?, to_s=? WHERE id=?",
+        "tiiiit", w->lease.s, w->qty, w->rated_u, w->from_s, w->to_s, w->id);
+}
+
 enum err money_window_open_lease(struct store *s, struct id lease, struct window_list *ret_l)
 {
     return row_list(s, &window_type, ret_l,
@@ -126,16 +133,17 @@ enum err money_window_all(struct store *s, struct window_list *ret_l)
 enum err money_window_sum_instance(struct store *s, struct id instance, int64_t *ret_u)
 {
     return sql_one_i64(
-        sql_open(s, "SELECT coalesce(sum(rated_u-reversed_u),0) FROM rating_window WHERE instance=?", "t",
-                 instance.s),
+        sql_open(s,
+                 "SELECT coalesce(sum(rated_u-reversed_u),0) FROM rating_window WHERE instance=?",
+                 "t", instance.s),
         ret_u);
 }
 
 enum err money_window_sum_subject(struct store *s, struct id subject, int64_t *ret_u)
 {
     return sql_one_i64(
-        sql_open(s, "SELECT coalesce(sum(rated_u-reversed_u),0) FROM rating_window WHERE subject=?", "t",
-                 subject.s),
+        sql_open(s, "SELECT coalesce(sum(rated_u-reversed_u),0) FROM rating_window WHERE subject=?",
+                 "t", subject.s),
         ret_u);
 }
 
@@ -204,6 +212,12 @@ enum err money_lease_get(struct store *s, struct id lease, struct fund_lease *re
 enum err money_lease_save(struct store *s, const struct fund_lease *l)
 {
     return row_save(s, &lease_type, l);
+}
+
+enum err money_lease_moved(struct store *s, const struct fund_lease *l)
+{
+    return sql_run(s, "UPDATE fund_lease SET cursor_ms=?, billed_s=? WHERE lease=?", "iit",
+                   l->cursor_ms, l->billed_s, l->lease.s);
 }
 
 enum err money_lease_open(struct store *s, struct id project, struct fund_lease_list *ret_l)

@@ -108,6 +108,8 @@ struct window_list {
 };
 enum err money_window_get(struct store *s, const char *id, struct window_row *ret_w);
 enum err money_window_save(struct store *s, const struct window_row *w);
+/* Only what rating changes of a window that is stored: lease, qty, rated_u, from_s, to_s. */
+enum err money_window_rated(struct store *s, const struct window_row *w);
 /* rated but not posted: of a lease, of a project outside any lease */
 enum err money_window_open_lease(struct store *s, struct id lease, struct window_list *ret_l);
 enum err money_window_open_free(struct store *s, struct id project, struct window_list *ret_l);
@@ -147,7 +149,8 @@ struct slice_list {
 };
 enum err money_slice_get(struct store *s, struct id node, const char *boot, int64_t seq,
                          struct slice_row *ret_r);
-enum err money_slice_add(struct store *s, const struct slice_row *r);
+/* ret_new false: the key is taken, nothing was written. */
+enum err money_slice_add(struct store *s, const struct slice_row *r, bool *ret_new);
 enum err money_slice_done(struct store *s, struct id node, const char *boot, int64_t seq);
 /* The stored slice of a boot with the lowest seq above after. */
 enum err money_slice_next(struct store *s, struct id node, const char *boot, int64_t after,
@@ -206,6 +209,8 @@ struct fund_lease_list {
 };
 enum err money_lease_get(struct store *s, struct id lease, struct fund_lease *ret_l);
 enum err money_lease_save(struct store *s, const struct fund_lease *l);
+/* Only what evidence changes of a lease that is stored: cursor_ms, billed_s. */
+enum err money_lease_moved(struct store *s, const struct fund_lease *l);
 enum err money_lease_open(struct store *s, struct id project, struct fund_lease_list *ret_l);
 enum err money_lease_open_all(struct store *s, struct fund_lease_list *ret_l);
 enum err money_lease_of_instance(struct store *s, struct id instance, struct fund_lease *ret_l);

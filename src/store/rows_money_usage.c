@@ -197,14 +197,18 @@ enum err money_slice_next(struct store *s, struct id node, const char *boot, int
     return e;
 }
 
-enum err money_slice_add(struct store *s, const struct slice_row *r)
+enum err money_slice_add(struct store *s, const struct slice_row *r, bool *ret_new)
 {
-    return sql_run(
-        s, "INSERT INTO usage_slice(" SLICE_COLS ") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    TRY(sql_run(
+        s,
+        "INSERT INTO usage_slice(" SLICE_COLS ") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+        "ON CONFLICT DO NOTHING",
         "ttitiiiiiiiiiiiiiib", r->node.s, r->boot, r->seq, r->lease, r->epoch, (int64_t)r->running,
         (int64_t)r->gpus_ok, r->t0_ms, r->t1_ms, (int64_t)r->done, r->received_ms, r->cpu_us,
         r->memory_bytes, r->rx_bytes, r->tx_bytes, r->disk_used_mib, r->gpu_util_pct,
-        r->gpu_memory_mib, r->payload, sizeof(r->payload));
+        r->gpu_memory_mib, r->payload, sizeof(r->payload)));
+    *ret_new = sql_changes(s) > 0;
+    return ERR_OK;
 }
 
 enum err money_slice_done(struct store *s, struct id node, const char *boot, int64_t seq)

@@ -62,7 +62,11 @@ enum err package_part_save(struct store *s, const struct package_part *p)
 
 enum err package_part_of(struct store *s, struct id lease, struct package_part_list *ret_l)
 {
-    return row_list(s, &part_type, ret_l, "WHERE lease=? ORDER BY n", "t", lease.s);
+    struct kept_list kept;
+
+    TRY(row_kept(s, &part_type, &kept, "WHERE lease=? ORDER BY n", "t", lease.s));
+    row_kept_copy(&part_type, &kept, ret_l);
+    return ERR_OK;
 }
 
 enum err package_part_clear(struct store *s, struct id lease)

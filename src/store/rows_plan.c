@@ -106,10 +106,15 @@ enum err plan_row_lookup(struct store *s, struct id project, const char *text,
 enum err plan_row_cover(struct store *s, struct id instance, int64_t from_s, int64_t to_s,
                         struct plan_list *ret_l)
 {
-    return row_list(s, &plan_type, ret_l,
-                    "WHERE instance=?1 AND start_s<?3 AND end_s>?2 AND (over_s=0 OR over_s>?2) "
-                    "ORDER BY start_s",
-                    "tii", instance.s, from_s, to_s);
+    const struct plan_row *p;
+    struct kept_list kept;
+
+    TRY(row_kept(s, &plan_type, &kept, "WHERE instance=? ORDER BY start_s", "t", instance.s));
+    p = kept.at;
+    for (size_t i = 0; i < kept.len; i++)
+        if (p[i].start_s < to_s && p[i].end_s > from_s && (!p[i].over_s || p[i].over_s > from_s))
+            *vec_push(ret_l) = p[i];
+    return ERR_OK;
 }
 
 enum err plan_row_list(struct store *s, struct id project, struct id after, int64_t limit,

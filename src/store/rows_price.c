@@ -32,8 +32,12 @@ enum err money_price_get(struct store *s, struct id id, struct price_row *ret_p)
 enum err money_price_list(struct store *s, const char *currency, const char *sku,
                           struct price_row_list *ret_l)
 {
-    return row_list(s, &price_type, ret_l,
-                    "WHERE sku=? AND currency=? ORDER BY valid_from_s, rowid", "tt", sku, currency);
+    struct kept_list kept;
+
+    TRY(row_kept(s, &price_type, &kept, "WHERE sku=? AND currency=? ORDER BY valid_from_s, rowid",
+                 "tt", sku, currency));
+    row_kept_copy(&price_type, &kept, ret_l);
+    return ERR_OK;
 }
 
 enum err money_price_list_all(struct store *s, struct price_row_list *ret_l)

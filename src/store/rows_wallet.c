@@ -122,9 +122,19 @@ enum err wallet_part_save(struct store *s, const struct part_row *p)
     return row_save(s, &part_type, p);
 }
 
+enum err wallet_part_used(struct store *s, const struct part_row *p)
+{
+    return sql_run(s, "UPDATE hold_part SET used_u=? WHERE transfer=?", "it", p->used_u,
+                   p->transfer);
+}
+
 enum err wallet_part_list(struct store *s, struct id lease, struct part_list *ret_l)
 {
-    return row_list(s, &part_type, ret_l, "WHERE lease=? ORDER BY n", "t", lease.s);
+    struct kept_list kept;
+
+    TRY(row_kept(s, &part_type, &kept, "WHERE lease=? ORDER BY n", "t", lease.s));
+    row_kept_copy(&part_type, &kept, ret_l);
+    return ERR_OK;
 }
 
 enum err wallet_part_clear(struct store *s, struct id lease)

@@ -75,6 +75,8 @@ struct part_list {
     size_t len, cap;
 };
 enum err wallet_part_save(struct store *s, const struct part_row *p);
+/* Only used_u of a part that is stored. */
+enum err wallet_part_used(struct store *s, const struct part_row *p);
 enum err wallet_part_list(struct store *s, struct id lease, struct part_list *ret_l); /* by n */
 enum err wallet_part_clear(struct store *s, struct id lease);
 

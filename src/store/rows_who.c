@@ -64,7 +64,14 @@ enum err store_user_list(struct store *s, struct user_list *ret_l)
 
 enum err store_project_get(struct store *s, struct id id, struct project *ret_p)
 {
-    return row_get(s, &project_row, ret_p, "WHERE id=?", "t", id.s);
+    struct kept_list kept;
+
+    TRY(row_kept(s, &project_row, &kept, "WHERE id=?", "t", id.s));
+    memset(ret_p, 0, sizeof(*ret_p));
+    if (kept.len == 0)
+        return ERR_NOT_FOUND;
+    *ret_p = *(const struct project *)kept.at;
+    return ERR_OK;
 }
 
 enum err store_project_get_name(struct store *s, const char *name, struct project *ret_p)

@@ -10,8 +10,24 @@
 struct sql {
     struct store *store;
     sqlite3_stmt *st;
-    enum err err; /* of binding and stepping */
+    enum err err;             /* of binding and stepping */
+    struct table_set *tables; /* of the statement: what it writes */
 };
+
+/* What leases were rated on a day and is not in scope_day yet: it is written before a statement
+ * that touches that table, at each savepoint and at the commit; a rollback drops it. */
+struct day_sum {
+    struct id project;
+    int64_t scope, from_s, u;
+    char scope_of[TEXT_SIZE];
+};
+struct day_sums {
+    struct day_sum *at;
+    size_t len, cap;
+};
+struct day_sums *sql_sums(struct store *s);
+enum err money_scope_day_flush(struct store *s);
+
 /* text must be static: its address is the key of the cache. Values by fmt: t (const char *, ""
  * stays ""), i (int64_t), b (const void *, size_t). */
 struct sql sql_open(struct store *s, const char *text, const char *fmt, ...);
@@ -85,6 +101,16 @@ enum err row_get(struct store *s, const struct row_type *t, void *ret_row, const
 /* Appends all rows. list: a struct of at, len, cap of the row's type. */
 enum err row_list(struct store *s, const struct row_type *t, void *list, const char *tail,
                   const char *fmt, ...);
+/* All rows as row_list, from memory while nothing wrote to the table (kept.h): the tail reads no
+ * other one. fmt: t only. Valid until the next row_kept or write. */
+struct kept_list {
+    const void *at;
+    size_t len;
+};
+enum err row_kept(struct store *s, const struct row_type *t, struct kept_list *ret_l,
+                  const char *tail, const char *fmt, ...);
+/* Appends them to a list, as row_list does. */
+void row_kept_copy(const struct row_type *t, const struct kept_list *from, void *list);
 /* Gives each row in turn; row: scratch of one. Ends at the first error of fn, which may run other
  * statements but not this one again. */
 typedef enum err row_fn(void *user, void *row);

@@ -1,6 +1,9 @@
 #include "store/sql.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+
+#include "store/kept.h"
 
 #define CACHE_SIZE 1024 /* slots; far more than there are statements in the program */
 
@@ -8,6 +11,7 @@ struct cached {
     const void *type; /* row type, or NULL */
     const void *text;
     sqlite3_stmt *st; /* owned */
+    struct table_set tables;
 };
 
 struct store {
@@ -17,6 +21,9 @@ struct store {
     bool in_transaction;
     int fail_commit;
     char why[REFUSAL_VALUE_MAX];
+    int64_t data_version; /* moves when another connection has written */
+    struct kept kept;
+    struct day_sums sums;
     struct cached cache[CACHE_SIZE];
 };
 
@@ -64,13 +71,22 @@ enum err sql_script(struct store *s, const char *text)
 {
     int rc = sqlite3_exec(s->db, text, NULL, NULL, NULL);
 
+    kept_forget(&s->kept);
     return rc == SQLITE_OK ? ERR_OK : store_failed(s, rc, text);
+}
+
+/* Nobody asks how much memory all connections use; to count it takes a lock each time. */
+static void sqlite_once(void)
+{
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
 static enum err store_setup(struct store *s)
 {
     int rc;
 
+    kept_init(&s->kept);
+    (void)sqlite3_set_authorizer(s->db, kept_authorize, &s->kept);
     sqlite3_extended_result_codes(s->db, 1);
     sqlite3_busy_timeout(s->db, 5000);
     if (s->mode == STORE_READ) {
@@ -81,7 +97,8 @@ static enum err store_setup(struct store *s)
     }
     TRY(sql_script(s, "PRAGMA journal_mode=WAL"));
     TRY(sql_script(s, "PRAGMA synchronous=FULL"));
-    TRY(sql_script(s, "PRAGMA wal_autocheckpoint=1000"));
+    TRY(sql_script(s, "PRAGMA wal_autocheckpoint=8192"));
+    TRY(sql_script(s, "PRAGMA cache_size=-65536"));
     return sql_script(s, "PRAGMA foreign_keys=ON");
 }
 
@@ -91,9 +108,12 @@ enum err store_open(const char *path, enum store_mode mode, struct store **ret_s
     struct store *s = mem_alloc(sizeof(*s));
     int flags =
         mode == STORE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-    int rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     enum err e;
+    int rc;
 
+    CHECK(pthread_once(&once, sqlite_once) == 0);
+    rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     s->mode = mode;
     e = rc == SQLITE_OK ? store_setup(s) : store_failed(s, rc, path);
     if (e != ERR_OK) {
@@ -111,6 +131,8 @@ void store_close(struct store *s)
         return;
     for (size_t i = 0; i < CACHE_SIZE; i++)
         sqlite3_finalize(s->cache[i].st);
+    kept_fini(&s->kept);
+    vec_fini(&s->sums);
     CHECK(sqlite3_close(s->db) == SQLITE_OK);
     free(s);
 }
@@ -167,8 +189,15 @@ enum err store_begin(struct store *s)
 {
     TRY(store_usable(s));
     CHECK(!s->in_transaction);
+    int64_t version = 0;
+
     TRY(sql_run(s, s->mode == STORE_WRITE ? "BEGIN IMMEDIATE" : "BEGIN", ""));
     s->in_transaction = true;
+    if (s->mode == STORE_WRITE)
+        TRY(sql_one_i64(sql_open(s, "PRAGMA data_version", ""), &version));
+    if (version != s->data_version)
+        kept_forget(&s->kept);
+    s->data_version = version;
     return ERR_OK;
 }
 
@@ -180,6 +209,7 @@ enum err store_commit(struct store *s)
         (void)str_copy(s->why, sizeof(s->why), "database or disk is full");
     }
     TRY(store_usable(s));
+    TRY(money_scope_day_flush(s));
     TRY(sql_run(s, "COMMIT", ""));
     s->in_transaction = false;
     return ERR_OK;
@@ -190,6 +220,8 @@ void store_rollback(struct store *s)
     if (!s->in_transaction)
         return;
     s->in_transaction = false;
+    s->sums.len = 0;
+    kept_forget(&s->kept);
     /* A failed statement may have rolled back by itself. */
     if (!sqlite3_get_autocommit(s->db) && sql_script(s, "ROLLBACK") != ERR_OK)
         s->broken = true;
@@ -198,6 +230,7 @@ void store_rollback(struct store *s)
 enum err store_mark(struct store *s)
 {
     TRY(store_usable(s));
+    TRY(money_scope_day_flush(s));
     return sql_run(s, "SAVEPOINT command", "");
 }
 
@@ -209,6 +242,8 @@ enum err store_mark_keep(struct store *s)
 
 enum err store_mark_undo(struct store *s)
 {
+    s->sums.len = 0; /* what there was before the mark was written at the mark */
+    kept_forget(&s->kept);
     TRY(sql_run(s, "ROLLBACK TO command", ""));
     return sql_run(s, "RELEASE command", "");
 }
@@ -247,8 +282,10 @@ static struct sql sql_prepare(struct store *s, struct cached *c, const void *typ
     struct sql q = {.store = s};
 
     if (!c->st) {
+        s->kept.target = &c->tables;
         int rc = sqlite3_prepare_v3(s->db, text, -1, SQLITE_PREPARE_PERSISTENT, &c->st, NULL);
 
+        s->kept.target = NULL;
         if (rc != SQLITE_OK) {
             q.err = store_failed(s, rc, text);
             return q;
@@ -257,11 +294,15 @@ static struct sql sql_prepare(struct store *s, struct cached *c, const void *typ
         c->text = key;
     }
     CHECK(!sqlite3_stmt_busy(c->st));
+    if (c->tables.sums && s->sums.len)
+        q.err = money_scope_day_flush(s);
     q.st = c->st;
+    q.tables = &c->tables;
     return q;
 }
 
-static void sql_bind(struct sql *q, const char *fmt, va_list ap)
+/* life: SQLITE_STATIC when the values stay until the statement is closed. */
+static void sql_bind(struct sql *q, sqlite3_destructor_type life, const char *fmt, va_list ap)
 {
     int rc = SQLITE_OK, at = 1;
 
@@ -270,14 +311,14 @@ static void sql_bind(struct sql *q, const char *fmt, va_list ap)
     CHECK(sqlite3_bind_parameter_count(q->st) == (int)strlen(fmt));
     for (; *fmt && rc == SQLITE_OK; fmt++, at++) {
         if (*fmt == 't') {
-            rc = sqlite3_bind_text(q->st, at, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+            rc = sqlite3_bind_text(q->st, at, va_arg(ap, const char *), -1, life);
         } else if (*fmt == 'i') {
             rc = sqlite3_bind_int64(q->st, at, va_arg(ap, int64_t));
         } else {
             const void *p = va_arg(ap, const void *);
 
             CHECK(*fmt == 'b');
-            rc = sqlite3_bind_blob64(q->st, at, p, va_arg(ap, size_t), SQLITE_TRANSIENT);
+            rc = sqlite3_bind_blob64(q->st, at, p, va_arg(ap, size_t), life);
         }
     }
     if (rc != SQLITE_OK)
@@ -290,7 +331,7 @@ struct sql sql_open(struct store *s, const char *text, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    sql_bind(&q, fmt, ap);
+    sql_bind(&q, SQLITE_TRANSIENT, fmt, ap);
     va_end(ap);
     return q;
 }
@@ -305,7 +346,10 @@ bool sql_next(struct sql *q)
         q->err = ERR_STORE;
         return false;
     }
+    q->store->kept.target = q->tables; /* when the schema is new, it is prepared again */
     rc = sqlite3_step(q->st);
+    q->store->kept.target = NULL;
+    kept_written(&q->store->kept, q->tables);
     if (rc == SQLITE_ROW)
         return true;
     if (rc != SQLITE_DONE)
@@ -355,10 +399,15 @@ enum err sql_run(struct store *s, const char *text, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    sql_bind(&q, fmt, ap);
+    sql_bind(&q, SQLITE_STATIC, fmt, ap);
     va_end(ap);
     (void)sql_next(&q);
     return sql_close(&q);
+}
+
+struct day_sums *sql_sums(struct store *s)
+{
+    return &s->sums;
 }
 
 int64_t sql_changes(struct store *s)
@@ -410,9 +459,9 @@ static int col_bind(sqlite3_stmt *st, int at, const struct col *c, const char *r
 
     switch (c->kind) {
     case COL_TEXT:
-        return sqlite3_bind_text(st, at, p, -1, SQLITE_TRANSIENT);
+        return sqlite3_bind_text(st, at, p, -1, SQLITE_STATIC);
     case COL_REF:
-        return *p ? sqlite3_bind_text(st, at, p, -1, SQLITE_TRANSIENT) : sqlite3_bind_null(st, at);
+        return *p ? sqlite3_bind_text(st, at, p, -1, SQLITE_STATIC) : sqlite3_bind_null(st, at);
     case COL_REFUSAL: {
         AUTO_STRBUF struct strbuf b;
 
@@ -527,7 +576,7 @@ static struct sql row_select(struct store *s, const struct row_type *t, const ch
         strbuf_addf(&b, " FROM %s %s", t->table, tail);
     }
     q = sql_prepare(s, c, t, tail, strbuf_str(&b));
-    sql_bind(&q, fmt, ap);
+    sql_bind(&q, SQLITE_STATIC, fmt, ap);
     return q;
 }
 
@@ -554,28 +603,97 @@ struct any_list {
     size_t len, cap;
 };
 
+static enum err rows_collect(struct sql *q, const struct row_type *t, struct any_list *l)
+{
+    enum err e = ERR_OK;
+
+    while (e == ERR_OK && sql_next(q)) {
+        if (l->len == l->cap) {
+            l->cap = l->cap ? l->cap * 2 : 1;
+            l->at = mem_realloc(l->at, l->cap, t->size);
+        }
+        memset(l->at + l->len * t->size, 0, t->size);
+        e = row_load(q, t, l->at + l->len * t->size);
+        l->len++;
+    }
+    TRY(sql_close(q));
+    return e;
+}
+
 enum err row_list(struct store *s, const struct row_type *t, void *list, const char *tail,
                   const char *fmt, ...)
 {
     struct any_list *l = list;
-    enum err e = ERR_OK;
     struct sql q;
     va_list ap;
 
     va_start(ap, fmt);
     q = row_select(s, t, tail, fmt, ap);
     va_end(ap);
-    while (e == ERR_OK && sql_next(&q)) {
-        if (l->len == l->cap) {
-            l->cap = l->cap ? l->cap * 2 : 8;
-            l->at = mem_realloc(l->at, l->cap, t->size);
-        }
-        memset(l->at + l->len * t->size, 0, t->size);
-        e = row_load(&q, t, l->at + l->len * t->size);
-        l->len++;
+    return rows_collect(&q, t, l);
+}
+
+static size_t kept_key(char key[KEPT_KEY_MAX], const char *fmt, va_list ap)
+{
+    size_t n = 0;
+
+    for (; *fmt; fmt++) {
+        const char *text = va_arg(ap, const char *);
+        size_t len = strlen(text) + 1;
+
+        CHECK(*fmt == 't');
+        CHECK(len <= KEPT_KEY_MAX - n);
+        memcpy(key + n, text, len);
+        n += len;
     }
-    TRY(sql_close(&q));
-    return e;
+    return n;
+}
+
+enum err row_kept(struct store *s, const struct row_type *t, struct kept_list *ret_l,
+                  const char *tail, const char *fmt, ...)
+{
+    bool valid = s->mode == STORE_WRITE && s->in_transaction;
+    struct kept_rows row = {.type = t, .tail = tail};
+    const struct kept_rows *found = NULL;
+    struct any_list l = {0};
+    struct sql q;
+    va_list ap;
+
+    va_start(ap, fmt);
+    row.key_len = kept_key(row.key, fmt, ap);
+    va_end(ap);
+    if (valid)
+        found = kept_find(&s->kept, t, tail, row.key, row.key_len);
+    if (!found) {
+        va_start(ap, fmt);
+        q = row_select(s, t, tail, fmt, ap);
+        va_end(ap);
+        enum err e = rows_collect(&q, t, &l);
+
+        if (e != ERR_OK) {
+            free(l.at);
+            return e;
+        }
+        row.at = l.at;
+        row.len = l.len;
+        found = kept_put(&s->kept, t->table, valid, &row);
+    }
+    *ret_l = (struct kept_list){found->at, found->len};
+    return ERR_OK;
+}
+
+void row_kept_copy(const struct row_type *t, const struct kept_list *from, void *list)
+{
+    struct any_list *l = list;
+
+    if (from->len == 0)
+        return;
+    if (l->cap < l->len + from->len) {
+        l->cap = l->len + from->len;
+        l->at = mem_realloc(l->at, l->cap, t->size);
+    }
+    memcpy(l->at + l->len * t->size, from->at, from->len * t->size);
+    l->len += from->len;
 }
 
 enum err row_each(struct store *s, const struct row_type *t, void *row, row_fn *fn, void *user,
