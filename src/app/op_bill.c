@@ -158,7 +158,7 @@ enum err op_bill_get(struct op *op)
     bill.minor_u = closed ? st.minor_u : 0;
     TRY(bill_lines(&b, &month, closed ? &st : NULL, bill_line, &bill));
     json_array_finish(&op->out);
-    TRY(bill_by_write(op, &b, &month, by));
+    TRY(bill_by_write(op, &b, &month, closed ? &st : NULL, by));
     json_money(&op->out, "total", closed ? st.total_u : bill.total_u, b.ccy);
     if (closed) {
         TRY(write_close(op, &st, b.ccy));

@@ -571,6 +571,13 @@ tap.equal(lines, closing.minor([bill], "payable"), "the printed lines of the clo
 micro = sum(closing.micro(l["amount"]) for l in bill["lines"])
 tap.equal(micro - closing.micro(bill["residue"]), closing.micro(bill["payable"]), "charges - residue = payable")
 tap.equal(closing.micro(bill["net"]) + closing.micro(bill["tax"]), closing.micro(bill["payable"]), "net + tax = gross")
+for by in ("day", "gpu", "user", "project"):
+    cut = d.must("GET", f"/v1/bill?month={month}&by={by}", token=A)
+    tap.equal(sum(closing.micro(g["amount"]) for g in cut["groups"]
+                  if by != "project" or g["name"] == "alice"), closing.micro(cut["payable"]),
+              f"the closed bill by {by} adds up to what is payable")
+    names = [g["name"] for g in cut["groups"]]
+    tap.ok(by == "project" or "residue" in names and len(names) > 1, f"the residue is a part of its own by {by}", names)
 case("invoice_request", A, "invoice_unpaid", body={"month": month})
 d.must("POST", "/v1/admin/topups", {"project": "alice", "amount": "100000"}, OP)
 invoice = case("invoice_request", A, None, body={"month": month})
