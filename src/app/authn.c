@@ -183,6 +183,15 @@ static enum err check_node(struct store *store, const struct credentials *c, str
     return e == ERR_OK ? ERR_OK : store_refuse(store, why);
 }
 
+/* Nothing of a supplier is anybody else's: to a stranger there is none. */
+static enum err no_supplier(const struct principal *who, struct refusal *why)
+{
+    (void)refusef(why, ERR_NOT_FOUND, "what", "supplier");
+    refusal_set(why, "name", who->user_name);
+    refusal_set(why, "verb", "whoami");
+    return ERR_NOT_FOUND;
+}
+
 enum err authn_check(struct store *store, const struct op_row *row, const struct credentials *c,
                      utime_t now, struct principal *ret_who, bool *ret_touch, struct refusal *why)
 {
@@ -206,6 +215,8 @@ enum err authn_check(struct store *store, const struct op_row *row, const struct
 
     if (row->access == ACCESS_SUPPLIER)
         caller.is_supplier = supply_get_user(store, who.user, &x) == ERR_OK;
+    if (!authz_allows(row->access, &caller) && row->access == ACCESS_SUPPLIER && !caller.is_node)
+        return no_supplier(&who, why);
     if (!authz_allows(row->access, &caller))
         return refusef(why, ERR_FORBIDDEN, "role", "%s", role_name(who.role));
     *ret_who = who;

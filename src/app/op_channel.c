@@ -167,12 +167,15 @@ enum err op_channel_notice(struct op *op)
     bool paid;
 
     CHECK(json_get_i64(op->body, "time", 0, &n.time_s));
+    /* the audit log shows a refused one too: which channel, which order, why */
+    (void)str_copy(op->object, sizeof(op->object), n.order);
+    if (!str_printf(op->who.user_name, sizeof(op->who.user_name), "channel %s", n.channel))
+        (void)str_copy(op->who.user_name, sizeof(op->who.user_name), "channel");
     enum err e = wallet_channel_get(op->store, n.channel, &c);
     if (e == ERR_NOT_FOUND || channel_notice_text(&n, text) != ERR_OK)
         return refuse(&op->why, ERR_NOTICE_SIGNATURE);
     TRY(people_try(op, e));
     TRY(channel_notice_check(&c, text, people_arg(op, "signature", ""), &op->why));
-    (void)str_copy(op->object, sizeof(op->object), n.order);
     if (n.time_s < now_s - CHANNEL_CLOCK_S || n.time_s > now_s + CHANNEL_CLOCK_S)
         return refusef(&op->why, ERR_NOTICE_STALE, "max_s", "%d", CHANNEL_CLOCK_S);
     TRY(nonce_check(op, &n, text));

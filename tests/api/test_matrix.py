@@ -39,7 +39,9 @@ def expect(least, caller):
         return "auth_invalid"
     if caller == "other project":
         return "not_found"
-    if least in ("operator", "supplier"):
+    if least == "supplier":
+        return None if caller == "operator" else "not_found"
+    if least == "operator":
         return None if caller == "operator" else "forbidden"
     if caller == "operator":
         return None  # in his own project he is the owner

@@ -492,7 +492,7 @@ case("supplier_list", A, "forbidden")
 case("admin_supplier_statement", OP, None, ["lab-b"])
 case("admin_supplier_statement", OP, "validation", ["lab-b"], query="?month=soon")
 case("supplier_statement", B, None)
-case("supplier_statement", A, "forbidden")
+case("supplier_statement", A, "not_found")
 case("supplier_set", OP, None, ["lab-b"], {"threshold": "0"})
 paid = case("payout_run", OP, None, body={})["items"]
 tap.ok(len(paid) == 1 and float(paid[0]["amount"]["amount"]) > 0, "what the node earned is paid out", paid)

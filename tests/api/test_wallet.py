@@ -84,6 +84,11 @@ tap.equal(send(notice(second, "10.00"), "nobody").code, "notice_signature", "nor
 tap.equal(send(notice(o["id"], "50.00")).code, "not_found", "a channel pays its own orders only")
 tap.equal(send(notice(second, "10.00", nonce=n["nonce"])).code, "notice_replayed", "a nonce has one content")
 tap.equal(wallet()["cash"] - before, 10, "none of these moved money")
+seen = {(x["actor"], x["object"], x["result"]) for x in d.must("GET", "/v1/audit?limit=100", token=OP)["items"]
+        if x["action"] == "channel_notice"}
+want = {("channel pay1", second, r) for r in ("notice_signature", "notice_mismatch", "notice_stale", "notice_replayed")}
+want |= {("channel pay1", o["id"], "not_found"), ("channel nobody", second, "notice_signature")}
+tap.ok(want <= seen, "the operator's audit log shows each refused notice: channel, order, reason", want - seen)
 tap.equal(send(notice(second, "10")).status, 200, "the right one does: 10 is 10.00")
 tap.equal(send(notice(second, "10.00", reference="r-other")).code, "notice_mismatch", "a second payment of it is told apart")
 tap.equal(wallet()["cash"] - before, 20, "and not credited")
