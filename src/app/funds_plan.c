@@ -145,19 +145,24 @@ enum err plan_open(const struct books *b, const struct plan_ask *ask, struct pla
     return plan_row_save(b->store, ret_p);
 }
 
+/* u more (or less) of it, on the day it was bought. */
+static enum err budget_count(const struct books *b, const struct plan_row *p, int64_t u)
+{
+    struct period day;
+
+    period_day_at(&b->zone, p->bought_at / MS_PER_S, &day);
+    return u == 0 ? ERR_OK : money_scope_day_add(b->store, b->project, p->id, day.from_s, u);
+}
+
 /* The budgets of those whose money it is have room for it, and count it. */
 static enum err budget_take(const struct books *b, const struct plan_row *p,
                             const struct funds_spender *spender, struct refusal *why)
 {
-    struct fund_lease l;
-    struct period day;
+    struct funds_lease scopes = {.lease = p->id, .spender = *spender};
 
     TRY(budget_room(b, spender, p->paid_u, why));
-    enum err e = money_lease_of_instance(b->store, p->instance, &l);
-    if (e != ERR_OK || p->paid_u == 0)
-        return e == ERR_NOT_FOUND ? ERR_OK : e;
-    period_day_at(&b->zone, b->now_s, &day);
-    return money_scope_day_add(b->store, b->project, l.lease, day.from_s, p->paid_u);
+    TRY(lease_scopes_save(b->store, &scopes));
+    return budget_count(b, p, p->paid_u);
 }
 
 static void deferred_id(const struct plan_row *p, char ret_id[LEDGER_KEY_SIZE])
@@ -332,6 +337,7 @@ enum err plan_release(const struct books *b, struct plan_row *p, bool whole,
         TRY(consumed_at(b, p, at, &consumed));
     TRY(recognise_to(b, p, consumed, at, why));
     TRY(give_back(b, p, consumed, ret_back, why));
+    TRY(budget_count(b, p, -ret_back->refund_u));
     p->refunded_u = p->paid_u - consumed;
     p->state = PLAN_RELEASED;
     p->over_s = whole ? p->start_s : at;

@@ -96,25 +96,6 @@ enum err packages_write(struct op *op, const struct books *b)
 
 /* ---- buying ---- */
 
-/* The price that the caller saw is still it. */
-static enum err price_seen(struct op *op, const struct books *b, const struct package_row *p)
-{
-    char text[MONEY_TEXT_SIZE + 8];
-    int64_t seen_u;
-
-    if (!people_arg(op, "price", NULL))
-        return ERR_OK;
-    TRY(money_arg(op, "price", b->ccy, &seen_u));
-    if (seen_u == p->paid_u)
-        return ERR_OK;
-    (void)refuse(&op->why, ERR_OFFER_CHANGED);
-    money_format_ccy(money_of(seen_u, b->ccy), text, sizeof(text));
-    refusal_set(&op->why, "old", text);
-    money_format_ccy(money_of(p->paid_u, b->ccy), text, sizeof(text));
-    refusal_set(&op->why, "new", text);
-    return ERR_OFFER_CHANGED;
-}
-
 static enum err read_sku(struct op *op, char ret_sku[SKU_SIZE])
 {
     const char *unit = people_arg(op, "plan", ""), *gpu = people_arg(op, "gpu", NULL);
@@ -149,7 +130,7 @@ enum err op_package_buy(struct op *op)
     ask.sku = sku;
     TRY(books_open(op->store, op->now, op->who.project, &b, &op->why));
     TRY(package_buy(&b, &ask, &p, &op->why));
-    TRY(price_seen(op, &b, &p));
+    TRY(price_seen(op, &b, p.paid_u, 1));
     (void)str_copy(op->object, sizeof(op->object), p.id.s);
     money_format_ccy(money_of(p.paid_u, b.ccy), paid, sizeof(paid));
     TRY(event_emit(op, b.project, (struct id){""}, "package.bought",

@@ -160,8 +160,7 @@ enum err op_plan_list(struct op *op)
 
 /* ---- buying ---- */
 
-/* The price per card and term that the caller saw is still it. */
-static enum err price_seen(struct op *op, const struct books *b, const struct plan_row *p)
+enum err price_seen(struct op *op, const struct books *b, int64_t paid_u, int64_t pieces)
 {
     char text[MONEY_TEXT_SIZE + 8];
     int64_t seen_u, all_u;
@@ -169,12 +168,12 @@ static enum err price_seen(struct op *op, const struct books *b, const struct pl
     if (!people_arg(op, "price", NULL))
         return ERR_OK;
     TRY(money_arg(op, "price", b->ccy, &seen_u));
-    if (!__builtin_mul_overflow(seen_u, p->cards, &all_u) && all_u == p->paid_u)
+    if (!__builtin_mul_overflow(seen_u, pieces, &all_u) && all_u == paid_u)
         return ERR_OK;
     (void)refuse(&op->why, ERR_OFFER_CHANGED);
     money_format_ccy(money_of(seen_u, b->ccy), text, sizeof(text));
     refusal_set(&op->why, "old", text);
-    money_format_ccy(money_of(p->paid_u / p->cards, b->ccy), text, sizeof(text));
+    money_format_ccy(money_of(paid_u / pieces, b->ccy), text, sizeof(text));
     refusal_set(&op->why, "new", text);
     return ERR_OFFER_CHANGED;
 }
@@ -203,7 +202,7 @@ enum err plan_begin(struct op *op, struct instance *i, struct plan_row *ret_p)
                                  "--no-end or --queue"));
     TRY(books_open(op->store, op->now, i->project, &b, &op->why));
     TRY(plan_open(&b, &ask, ret_p, &op->why));
-    TRY(price_seen(op, &b, ret_p));
+    TRY(price_seen(op, &b, ret_p->paid_u, ret_p->cards));
     i->plan = plan;
     i->ends_at = ask.go_on ? UTIME_NEVER : ret_p->end_s * MS_PER_S;
     return store_instance_save(op->store, i);

@@ -14,6 +14,9 @@ enum err plan_settle(struct op *op, const struct instance *i, const struct plan_
 enum err spot_begin(struct op *op, struct instance *i);
 /* Other cards than its plan was bought for would go uncovered. ERR_PLAN_COVERED. */
 enum err plan_refuse_resize(struct op *op, const struct instance *i);
+/* The price of one piece that the request says it saw is still it, to the last unit; no price said:
+ * fine. ERR_OFFER_CHANGED (old, new: of one piece). */
+enum err price_seen(struct op *op, const struct books *b, int64_t paid_u, int64_t pieces);
 /* Once a minute: books what is earned, renews, ends, gives back what never ran. */
 enum err plans_tick(struct op *op);
 

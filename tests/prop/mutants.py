@@ -117,6 +117,7 @@ MUTANTS = [
     (D + "package.c", "return x->wide ? 1 : -1;", "return x->wide ? -1 : 1;", "the wider package is used first"),
     (A + "funds_plan.c", "p->refunded_u = p->paid_u - consumed;", "", "what was given back is forgotten"),
     (A + "funds_plan.c", "MAX(MIN(b->now_s, p->end_s), p->start_s)", "p->end_s", "who leaves early pays all"),
+    (A + "funds_plan.c", "TRY(budget_count(b, p, -ret_back->refund_u));", "", "what came back goes on counting for budgets"),
     (A + "funds_rate.c", "if (!str_eq(p->window[i], w->id))", "if (true)",
      "a term that a plan interrupts starts its windows anew"),
     (A + "fund_hold.c", "TRY(micro_add(MAX(low, high), from_s > 0, &low));", "low = MAX(low, high);",

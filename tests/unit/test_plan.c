@@ -302,30 +302,49 @@ static void test_renewal(void **state)
     store_close(s);
 }
 
-/* A budget has room for a plan or it is not bought; what is bought counts. */
+static int64_t counted(struct store *s, int64_t now_s)
+{
+    struct budget_list rows = {0};
+    struct budget *money = NULL;
+    struct books b = at(s, now_s);
+    int64_t u;
+
+    ok(budgets_load(&b, &rows, &money));
+    u = money[0].posted_u;
+    free(money);
+    vec_fini(&rows);
+    return u;
+}
+
+/* A budget has room for a plan or it is not bought; what is bought counts, on its day, and what
+ * comes back of it counts no more. */
 static void test_budget(void **state)
 {
     (void)state;
     struct store *s = books_new(2000000000);
     struct budget_row row = {.project = id_of("prj_one"), .name = "cap", .cap_u = 45000000};
-    struct budget_list rows = {0};
-    struct budget *money = NULL;
     struct refusal why = {0};
-    struct plan_row p;
+    struct plan_back back;
+    struct plan_row p, first;
 
     offer(s, "prc_day", "plan.day.gpu.RTX 4090", 40000000, PLAN_PRO_RATA, 0);
     open_lease(s);
     ok(money_budget_save(s, &row));
-    (void)buy(s, 60, ask("a", CALENDAR_DAY));
+    first = buy(s, 60, ask("a", CALENDAR_DAY));
     struct books b = at(s, 60);
-    ok(budgets_load(&b, &rows, &money));
-    assert_int_equal(money[0].posted_u, 40000000);
-    free(money);
-    vec_fini(&rows);
+    assert_int_equal(counted(s, 60), 40000000);
     struct plan_ask a = ask("b", CALENDAR_DAY);
     a.instance = id_of("ins_b");
     ok(plan_open(&b, &a, &p, &why));
     assert_int_equal(plan_pay(&b, &p, &a.spender, &why), ERR_BUDGET);
+    b = at(s, 60 + 43200);
+    ok(plan_release(&b, &first, false, &back, &why));
+    assert_int_equal(back.refund_u, 20000000);
+    assert_int_equal(counted(s, 60 + 43200), 20000000);
+    assert_int_equal(plan_pay(&b, &p, &a.spender, &why), ERR_BUDGET); /* 25 of 40 is left */
+    row.period = BUDGET_DAY; /* it was bought and given back on the first day */
+    ok(money_budget_save(s, &row));
+    assert_int_equal(counted(s, 2 * 86400), 0);
     store_close(s);
 }
 
