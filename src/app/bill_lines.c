@@ -1,5 +1,7 @@
 #include "app/bill_lines.h"
 
+#include "app/op_money.h"
+
 struct live {
     const struct books *b;
     line_fn *fn;
@@ -82,4 +84,27 @@ enum err bill_lines(const struct books *b, const struct period *month,
     TRY(live_late(&x, month));
     TRY(live_purchases(&x, month));
     return window_each(b->store, b->project, month->year, month->month, live_reversal, &x);
+}
+
+enum err bill_line_priced(const struct books *b, const struct line_row *l,
+                          struct bill_line *ret_line)
+{
+    struct window_row w = {.meter = (enum meter)l->meter, .price = l->price};
+    struct bill_line line = {.meter = w.meter,
+                             .price = l->price,
+                             .ccy = b->ccy,
+                             .qty_from = l->qty_from,
+                             .qty_to = l->qty_to};
+
+    TRY(window_rate(b->store, &w, &line.rate));
+    TRY(bill_rate(&line));
+    if (l->kind == LINE_REVERSAL) { /* all of it back to nothing */
+        line.qty_from = l->qty_to;
+        line.qty_to = l->qty_from;
+        line.amount_u = -line.amount_u;
+    }
+    CHECK(line.amount_u == l->amount_u);
+    CHECK(str_copy(line.unit, sizeof(line.unit), meter_unit(w.meter)));
+    *ret_line = line;
+    return ERR_OK;
 }

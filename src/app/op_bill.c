@@ -10,9 +10,7 @@
 /* What it costs by its price version; a credit has none. */
 static enum err write_rated(struct op *op, const struct books *b, const struct line_row *l)
 {
-    struct window_row w = {.meter = (enum meter)l->meter, .price = l->price};
-    struct bill_line line = {
-        .price = l->price, .ccy = b->ccy, .qty_from = l->qty_from, .qty_to = l->qty_to};
+    struct bill_line line;
     char formula[BILL_FORMULA_SIZE];
 
     if (l->meter == METER_NONE) {
@@ -23,17 +21,9 @@ static enum err write_rated(struct op *op, const struct books *b, const struct l
         json_none(&op->out, "formula");
         return ERR_OK;
     }
-    TRY(window_rate(op->store, &w, &line.rate));
-    TRY(bill_rate(&line));
-    if (l->kind == LINE_REVERSAL) { /* all of it back to nothing */
-        line.qty_from = l->qty_to;
-        line.qty_to = l->qty_from;
-        line.amount_u = -line.amount_u;
-    }
-    CHECK(line.amount_u == l->amount_u);
-    CHECK(str_copy(line.unit, sizeof(line.unit), meter_unit(w.meter)));
+    TRY(bill_line_priced(b, l, &line));
     bill_formula(&line, formula, sizeof(formula));
-    json_str(&op->out, "meter", meter_name(w.meter));
+    json_str(&op->out, "meter", meter_name(line.meter));
     json_str(&op->out, "unit", line.unit);
     json_rate(&op->out, "price", &line.rate);
     json_str(&op->out, "price_version", l->price.s);

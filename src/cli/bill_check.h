@@ -28,7 +28,8 @@ struct bill_said { /* what the file says of itself */
     bool open;
     int64_t cut_s;
     char number[NAME_SIZE]; /* of the statement; "": the month is not closed */
-    int64_t payable_minor;
+    int64_t payable_minor, minor_u; /* minor_u: of one of them */
+    int64_t statement_lines;
 };
 
 struct bill_check;

@@ -38,6 +38,8 @@ enum err check_statement_line(struct bill_check *c, struct check_row *r)
         return ERR_OK;
     s->here = true;
     c->said.payable_minor = s->payable_minor;
+    c->said.minor_u = s->minor_u;
+    c->said.statement_lines = s->lines;
     (void)str_printf(month, sizeof(month), "%.4s%.2s", c->said.month, c->said.month + 5);
     if (!str_printf(id, sizeof(id), "st.%s.%s", c->project.s, month) || !str_eq(id, s->id))
         return check_differs(c, tr("not the statement of this month"));

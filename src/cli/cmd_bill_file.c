@@ -118,22 +118,43 @@ static enum err check_file(struct bill_check *check, FILE *from, struct refusal 
     return e == ERR_OK ? bill_check_finish(check, why) : e;
 }
 
+/* The statement of a closed month; payable: "" while it is open. */
+static void print_statement(const struct bill_said *s, const char *payable)
+{
+    char stamp[40], until[40];
+
+    if (s->number[0]) {
+        printf(tr("  statement %s: lines %ld, payable %s\n"), s->number, s->statement_lines,
+               payable);
+    } else if (s->open) {
+        time_format(s->cut_s * MS_PER_S, stamp, sizeof(stamp));
+        text_time_exact(stamp, until, sizeof(until));
+        printf(tr("  The month is open: this is what was used before %s.\n"), until);
+    }
+}
+
 static void print_counts(struct cli *c, const struct bill_check *check)
 {
     const struct bill_counts *n = bill_check_counts(check);
     const struct bill_said *s = bill_check_said(check);
-    char rated[MONEY_TEXT_SIZE + 8], until[40], stamp[40];
+    char rated[MONEY_TEXT_SIZE + 8], payable[MONEY_TEXT_SIZE + 8] = "";
+    int64_t u;
 
     money_format_ccy(money_of(n->rated_u, s->ccy), rated, sizeof(rated));
+    if (s->number[0] && !__builtin_mul_overflow(s->payable_minor, s->minor_u, &u))
+        money_format_ccy(money_of(u, s->ccy), payable, sizeof(payable));
     if (c->json) {
         printf("{\"ok\":true,\"month\":\"%s\",\"open\":%s,\"total\":\"%ld\",\"posted\":\"%ld\","
                "\"currency\":\"%s\",\"lines\":%ld,\"windows\":%ld,\"slices\":%ld,"
-               "\"unsigned_slices\":%ld,\"transfers\":%ld,\"head\":\"%s\",\"key\":\"%s\"}\n",
+               "\"unsigned_slices\":%ld,\"transfers\":%ld,\"head\":\"%s\",\"key\":\"%s\","
+               "\"statement\":\"%s\",\"statement_lines\":%ld,\"payable\":\"%s\"}\n",
                s->month, s->open ? "true" : "false", n->rated_u, n->posted_u, s->ccy.code, n->lines,
-               n->windows, n->slices, n->unsigned_slices, n->transfers, n->head, s->key);
+               n->windows, n->slices, n->unsigned_slices, n->transfers, n->head, s->key, s->number,
+               s->statement_lines, payable);
         return;
     }
     printf(tr("OK: %s of %s, %s for %ld windows.\n"), s->month, s->project, rated, n->windows);
+    print_statement(s, payable);
     printf(tr("  lines %ld: slices signed by their nodes %ld, own rows of the journal %ld,\n"
               "  rows of others %ld, daily heads %ld\n"),
            n->lines, n->slices - n->unsigned_slices, n->transfers, n->others, n->days);
@@ -141,11 +162,6 @@ static void print_counts(struct cli *c, const struct bill_check *check)
         printf(
             tr("  %ld slices are not signed: their node showed no key yet, or they were refused\n"),
             n->unsigned_slices);
-    if (s->open) {
-        time_format(s->cut_s * MS_PER_S, stamp, sizeof(stamp));
-        text_time_exact(stamp, until, sizeof(until));
-        printf(tr("  The month is open: this is what was used before %s.\n"), until);
-    }
     if (n->head[0])
         printf(tr("  last published head: %s\n"), n->head);
     printf(tr("  sealed with key %s\n  (compare both with suanli ledger heads --json)\n"), s->key);
@@ -175,29 +191,20 @@ int cmd_bill_verify(struct cli *c, struct call *call)
 
 /* ---- explain */
 
-int cmd_bill_explain(struct cli *c, struct call *call)
+static void print_usage(struct cli *c, const json_t *x)
 {
     static const char *const head[] = {N_("FROM"),       N_("TO"),       N_("SECONDS"),
                                        N_("PER SECOND"), N_("QUANTITY"), NULL};
-    AUTO_ANSWER struct answer a = {0};
     char text[64];
     struct table t;
     json_t *o;
     size_t i;
 
-    answer_init(&a);
-    if (!call_send(c, call, &a))
-        return a.exit;
-    if (c->json || c->quiet)
-        return view_print(c, call->verb, &a);
-    text_zone(c, field_str(a.json, "zone"));
-    printf(tr("Line %ld of %s: %s of %s\n"), field_i64(a.json, "n"), field_str(a.json, "month"),
-           field_str(a.json, "sku"), field_str(a.json, "subject"));
-    text_time_exact(field_str(a.json, "price_from"), text, sizeof(text));
-    printf(tr("Price: %s\n       (version %s, valid from %s)\n"), field_str(a.json, "price"),
-           field_str(a.json, "price_version"), text);
+    text_time_exact(field_str(x, "price_from"), text, sizeof(text));
+    printf(tr("Price: %s\n       (version %s, valid from %s)\n"), field_str(x, "price"),
+           field_str(x, "price_version"), text);
     table_init(&t, head, "<<>>>");
-    json_array_foreach(json_object_get(a.json, "spans"), i, o)
+    json_array_foreach(json_object_get(x, "spans"), i, o)
     {
         text_time_exact(field_str(o, "from"), text, sizeof(text));
         table_add(&t, text);
@@ -209,7 +216,53 @@ int cmd_bill_explain(struct cli *c, struct call *call)
     }
     table_print(&t, stdout, c->color);
     table_fini(&t);
-    printf(tr("Together: %s %s\n"), field_str(a.json, "quantity"), field_str(a.json, "unit"));
+    printf(tr("Together: %s %s\n"), field_str(x, "quantity"), field_str(x, "unit"));
+}
+
+static void print_parts(struct cli *c, const json_t *x)
+{
+    static const char *const head[] = {N_("WHAT"), N_("LINE"), N_("AMOUNT"), NULL};
+    struct table t;
+    json_t *o;
+    size_t i;
+
+    table_init(&t, head, "<>>");
+    json_array_foreach(json_object_get(x, "parts"), i, o)
+    {
+        char amount[MONEY_TEXT_SIZE + 8];
+
+        table_add(&t, field_str(o, "name"));
+        if (json_is_integer(json_object_get(o, "line")))
+            table_addf(&t, "%ld", field_i64(o, "line"));
+        else
+            table_add(&t, "");
+        text_money(json_object_get(o, "amount"), amount, sizeof(amount));
+        table_add(&t, amount);
+    }
+    table_print(&t, stdout, c->color);
+    table_fini(&t);
+}
+
+int cmd_bill_explain(struct cli *c, struct call *call)
+{
+    AUTO_ANSWER struct answer a = {0};
+
+    answer_init(&a);
+    if (!call_send(c, call, &a))
+        return a.exit;
+    if (c->json || c->quiet)
+        return view_print(c, call->verb, &a);
+    text_zone(c, field_str(a.json, "zone"));
+    printf(tr("Line %ld of %s: %s of %s\n"), field_i64(a.json, "n"), field_str(a.json, "month"),
+           *field_str(a.json, "sku") ? field_str(a.json, "sku") : field_str(a.json, "kind"),
+           field_str(a.json, "subject"));
+    if (!str_eq(field_str(a.json, "month"), field_str(a.json, "charge_month")))
+        printf(tr("It was used in %s and came after that month was closed.\n"),
+               field_str(a.json, "charge_month"));
+    if (*field_str(a.json, "price"))
+        print_usage(c, a.json);
+    else
+        print_parts(c, a.json);
     printf(tr("Cost: %s\n"), field_str(a.json, "formula"));
     return 0;
 }

@@ -560,6 +560,15 @@ enum err purchase_back_list(struct store *s, struct id project, utime_t from_ms,
     return purchase_rows(&q, ret_l);
 }
 
+enum err purchase_paid(struct store *s, const char *purchase, int64_t *ret_u)
+{
+    return sql_one_i64(sql_open(s,
+                                "SELECT coalesce(sum(amount),0) FROM transfer WHERE owner=? AND "
+                                "kind='purchase'",
+                                "t", purchase),
+                       ret_u);
+}
+
 enum err purchase_back(struct store *s, const char *purchase, int64_t *ret_u)
 {
     return sql_one_i64(sql_open(s,

@@ -200,7 +200,8 @@ enum err purchase_line_list(struct store *s, struct id project, utime_t from_ms,
 /* What came back in [from, to) of what was bought before it. */
 enum err purchase_back_list(struct store *s, struct id project, utime_t from_ms, utime_t to_ms,
                             struct purchase_line_list *ret_l);
-/* All that ever came back of a purchase. */
+/* What a purchase cost when it was bought, and all that ever came back of it. */
+enum err purchase_paid(struct store *s, const char *purchase, int64_t *ret_u);
 enum err purchase_back(struct store *s, const char *purchase, int64_t *ret_u);
 /* Its vouchers and gifts (dr: the account, amount: what stayed spent). */
 enum err purchase_credits(struct store *s, const char *purchase, utime_t to_ms,
