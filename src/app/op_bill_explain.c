@@ -234,7 +234,7 @@ static enum err write_explained(struct explain *x, const char *month)
     json_str(out, "zone", x->b->zone.name);
     json_str(out, "subject", l->subject);
     json_str(out, "sku", l->sku[0] ? l->sku : NULL);
-    TRY(l->meter == METER_COUNT ? write_parts(x) : write_usage(x));
+    TRY(l->meter == METER_NONE ? write_parts(x) : write_usage(x));
     json_money(out, "amount", l->amount_u, x->b->ccy);
     json_object_finish(out);
     return ERR_OK;

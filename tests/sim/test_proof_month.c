@@ -96,6 +96,7 @@ static void rules(void)
     world_price(w, "plan.week.gpu.RTX 4090", "40.000001", "week");
     world_price(w, "package.1.day.gpu", "1.5", "package");
     world_price(w, "spot.gpu.RTX 4090", "0.9", "hour");
+    world_price(w, "exclusive.gpu.RTX 4090", "0.5", "hour");
     call_ok(w, "invoice_profile_set", "{\"name\":\"Ann\",\"country\":\"CN\"}", NULL);
     two_paths(&w->operator, "fx_set", "{\"rate\":\"7.1234\",\"spread\":\"0.01\"}", "USD", "CNY");
 }
@@ -197,6 +198,16 @@ static void spot(void)
     until(w->now_ms + 300000, 20000);
 }
 
+/* A node alone, at its surcharge. */
+static void alone(void)
+{
+    call_ok(w, "instance_create",
+            "{\"gpu\":\"4090\",\"name\":\"x\",\"for\":\"1h\",\"exclusive\":true}", NULL);
+    until(w->now_ms + 200000, 20000);
+    call_ok(w, "instance_stop", NULL, "x");
+    until(w->now_ms + 60000, 20000);
+}
+
 /* Nothing but the credit line pays; the rest comes later. */
 static void on_credit(void)
 {
@@ -254,6 +265,7 @@ static int live(void **state UNUSED)
     on_demand();
     ahead();
     spot();
+    alone();
     on_credit();
     april_closes();
     return 0;
@@ -314,6 +326,7 @@ static void every_kind_is_in_the_file_and_it_counts(void **state UNUSED)
         {"line", "\"sku\":\"disk.stopped\""},
         {"line", "\"sku\":\"disk.detached\""},
         {"line", "\"meter\":\"egress\""},
+        {"line", "\"sku\":\"exclusive.gpu.RTX 4090\""},
         {"line", "\"source\":\"voucher."},
         {"line", "\"source\":\"gift."},
         {"tax", "\"inclusive\":true"},
