@@ -2,18 +2,24 @@
  * beside.
  *
  *   bench_rating memory EVENTS             rule only: dedupe, cursor, floor of the total, balance
- *   bench_rating durable FILE EVENTS BATCH the product's path: BATCH slices a commit, full sync
+ *   bench_rating durable FILE EVENTS BATCH [RUN]
+ *                                          the product's path: BATCH slices a commit, full sync;
+ *                                          RUN (1) slices of a lease follow one another
  *   bench_rating signed EVENTS             Ed25519 checks alone, as each slice pays one
+ *   bench_rating sync FILE EVENTS          the disk alone: 4 KiB written and synced, once an event
  *   bench_rating one FILE EVENTS           SQLite by hand: one row a commit, full sync
  *   bench_rating bulk FILE EVENTS          SQLite by hand: all rows in one commit, then GROUP BY
  *
- * Prints one JSON line: events, wall and CPU seconds, and the total in micro-units, which all ways
- * of the same EVENTS agree on. Times belong to the caller: this file asserts none. */
+ * Prints one JSON line: events, wall and CPU seconds, the total in micro-units, which all ways of
+ * the same EVENTS agree on, and the bytes that the process wrote. Times belong to the caller: this
+ * file asserts none. */
+#include <fcntl.h>
 #include <sodium.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../support/books.h"
 #include "base/sign.h"
@@ -36,6 +42,21 @@ static struct clocks clocks_now(void)
                            (double)c.tv_sec + (double)c.tv_nsec / 1e9};
 }
 
+/* Of this process, to files; 0 where the kernel does not tell. */
+static int64_t bytes_written(void)
+{
+    FILE *f = fopen("/proc/self/io", "r");
+    char line[128];
+    int64_t n = 0;
+
+    while (f && fgets(line, sizeof(line), f))
+        if (str_starts(line, "wchar: "))
+            n = strtoll(line + strlen("wchar: "), NULL, 10);
+    if (f)
+        (void)fclose(f);
+    return n;
+}
+
 static void say(const char *way, int64_t events, struct clocks from, int64_t total_u)
 {
     struct clocks to = clocks_now();
@@ -43,8 +64,9 @@ static void say(const char *way, int64_t events, struct clocks from, int64_t tot
 
     CHECK(getrusage(RUSAGE_SELF, &use) == 0);
     printf("{\"way\":\"%s\",\"events\":%" PRId64 ",\"wall_s\":%.6f,\"cpu_s\":%.6f,"
-           "\"total_u\":%" PRId64 ",\"peak_kib\":%ld}\n",
-           way, events, to.wall - from.wall, to.cpu - from.cpu, total_u, use.ru_maxrss);
+           "\"total_u\":%" PRId64 ",\"peak_kib\":%ld,\"written\":%" PRId64 "}\n",
+           way, events, to.wall - from.wall, to.cpu - from.cpu, total_u, use.ru_maxrss,
+           bytes_written());
 }
 
 /* What any way must come to: each lease's cards by the floor of its whole time. */
@@ -148,8 +170,19 @@ static void renew_all(struct store *s, utime_t now)
     CHECK(store_commit(s) == ERR_OK);
 }
 
-static void durable(const char *path, int64_t events, int64_t batch)
+static struct funds_slice event_at(int64_t k, int64_t run)
 {
+    utime_t t0 = (k / (LEASES * run) * run + k % run) * SLICE_S * MS_PER_S;
+    char lease[ID_SIZE];
+
+    CHECK(str_printf(lease, sizeof(lease), "lea_%" PRId64, k / run % LEASES));
+    return slice_of(lease, k + 1, t0, t0 + SLICE_S * MS_PER_S);
+}
+
+/* events: a multiple of LEASES * run, so that all leases come equally far. */
+static void durable(const char *path, int64_t events, int64_t batch, int64_t run)
+{
+    CHECK(run > 0 && batch > 0 && events % (LEASES * run) == 0);
     AUTO_STORE struct store *s = books_at(path);
     AUTO_FREE struct funds_slice *list = mem_alloc((size_t)batch * sizeof(*list));
     struct clocks from = clocks_now();
@@ -158,20 +191,15 @@ static void durable(const char *path, int64_t events, int64_t batch)
 
     while (done < events) {
         int64_t n = MIN(batch, events - done);
-        utime_t now = T0 + ((done + n - 1) / LEASES + 1) * SLICE_S * MS_PER_S;
+        int64_t rounds = (done + n - 1) / (LEASES * run) + 1;
+        utime_t now = T0 + rounds * run * SLICE_S * MS_PER_S;
 
         if (now - renewed >= TERM_S / 2 * MS_PER_S) {
             renew_all(s, now);
             renewed = now;
         }
-        for (int64_t i = 0; i < n; i++) {
-            char lease[ID_SIZE];
-            int64_t k = done + i;
-            utime_t t0 = k / LEASES * SLICE_S * MS_PER_S;
-
-            CHECK(str_printf(lease, sizeof(lease), "lea_%" PRId64, k % LEASES));
-            list[i] = slice_of(lease, k + 1, t0, t0 + SLICE_S * MS_PER_S);
-        }
+        for (int64_t i = 0; i < n; i++)
+            list[i] = event_at(done + i, run);
         CHECK(store_begin(s) == ERR_OK);
         struct funds_accepted a = deliver(s, now, list, (size_t)n);
         CHECK(a.ack_seq == done + n && a.taken == n);
@@ -188,6 +216,18 @@ static void durable(const char *path, int64_t events, int64_t batch)
     }
     CHECK(total == expected_u(events));
     say("durable", events, from, total);
+}
+
+static void disk_alone(const char *path, int64_t events)
+{
+    static const char page[4096] = "suanli";
+    AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    CHECK(fd >= 0);
+    struct clocks from = clocks_now();
+    for (int64_t i = 0; i < events; i++)
+        CHECK(write(fd, page, sizeof(page)) == (ssize_t)sizeof(page) && fdatasync(fd) == 0);
+    say("sync", events, from, 0);
 }
 
 static void signatures(int64_t events)
@@ -261,7 +301,11 @@ int main(int argc, char **argv)
     else if (argc == 3 && str_eq(argv[1], "signed"))
         signatures(n);
     else if (argc == 5 && str_eq(argv[1], "durable"))
-        durable(argv[2], n, strtoll(argv[4], NULL, 10));
+        durable(argv[2], n, strtoll(argv[4], NULL, 10), 1);
+    else if (argc == 6 && str_eq(argv[1], "durable"))
+        durable(argv[2], n, strtoll(argv[4], NULL, 10), strtoll(argv[5], NULL, 10));
+    else if (argc == 4 && str_eq(argv[1], "sync"))
+        disk_alone(argv[2], n);
     else if (argc == 4 && (str_eq(argv[1], "one") || str_eq(argv[1], "bulk")))
         by_hand(argv[2], n, str_eq(argv[1], "bulk"));
     else
