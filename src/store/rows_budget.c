@@ -94,7 +94,7 @@ enum err money_scope_day_add(struct store *s, struct id project, struct id lease
     r = scopes.at;
     for (size_t i = 0; i < scopes.len; i++)
         TRY(sum_add(s, project, &r[i], from_s, u));
-    return ERR_OK;
+    return sql_in_transaction(s) ? ERR_OK : money_scope_day_flush(s);
 }
 
 enum err money_scope_day_flush(struct store *s)

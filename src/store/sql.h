@@ -26,6 +26,7 @@ struct day_sums {
     size_t len, cap;
 };
 struct day_sums *sql_sums(struct store *s);
+bool sql_in_transaction(const struct store *s); /* of store_begin */
 enum err money_scope_day_flush(struct store *s);
 
 /* text must be static: its address is the key of the cache. Values by fmt: t (const char *, ""

@@ -405,6 +405,11 @@ enum err sql_run(struct store *s, const char *text, const char *fmt, ...)
     return sql_close(&q);
 }
 
+bool sql_in_transaction(const struct store *s)
+{
+    return s->in_transaction;
+}
+
 struct day_sums *sql_sums(struct store *s)
 {
     return &s->sums;
