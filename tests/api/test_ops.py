@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every row of operations.def: one good and one refused case as data, each answer held against the
 served OpenAPI document. A node that keeps the protocol (fake_node) makes instances run."""
-import hashlib, hmac, json, os, random, re, shutil, subprocess, time
+import hashlib, hmac, json, os, random, re, shutil, sqlite3, subprocess, time
 from rig import SUANLID, Daemon, Schema, Tap
 from fake_node import FakeNode
 
@@ -305,9 +305,9 @@ hours = case("package_buy", A, None, body={"hours": 10, "plan": "month", "gpu": 
 tap.ok(hours["state"] == "open" and hours["bought_s"] == 36000 and hours["reserved_s"] > 0
        and hours["used_s"] + hours["reserved_s"] + hours["left_s"] == 36000, "what runs uses it at once", hours)
 tap.equal(d.must("GET", "/v1/wallet", token=A)["package_lapses_at"], hours["lapses_at"], "the wallet says when it lapses")
-case("plan_revenue", OP, None)
-case("plan_revenue", OP, "validation", query="?month=2026-13")
-case("plan_revenue", A, "forbidden")
+case("revenue_get", OP, None)
+case("revenue_get", OP, "validation", query="?month=2026-13")
+case("revenue_get", A, "forbidden")
 case("instance_create", A, "validation", body={"gpu": "4090", "plan": "day", "for": "1h"})
 spot = case("quote_create", A, None, body={"gpu": "4090", "for": "1h", "spot": True})
 tap.equal((spot["bid"]["amount"], spot["lines"][0]["amount"]["amount"]), (card["price_hour"]["amount"], "0.66"), "spot: the tick, and the bid")
@@ -600,6 +600,16 @@ closing.check_pdf(tap, pdf.raw, invoice["document"])
 case("invoice_number", OP, None, [number], {"gateway_number": "24312000000012345678"})
 case("invoice_number", OP, "exists", [number], {"gateway_number": "24312000000012345679"})
 case("invoice_credit", OP, "validation", [number], {"reason": "because"})
+sales = d.must("GET", "/v1/admin/revenue", token=OP)
+for part in ("sold", "accounts"):
+    tap.equal(sum(closing.micro(x["amount"]) for x in sales[part]), sum(closing.micro(x["amount"]) for x in sales["totals"]),
+              f"revenue by {part} adds up")
+tap.ok({"on-demand", "disk", "tax"} <= {x["kind"] for x in sales["sold"]}, "each kind that was sold has its row", sales["sold"])
+store = sqlite3.connect(f"file:{d.path('store.db')}?mode=ro", uri=True)
+held = dict(store.execute("SELECT id, cr_posted - dr_posted FROM account WHERE id LIKE 'revenue.%' OR id LIKE 'breakage.%'"))
+store.close()
+tap.equal({x["account"]: closing.micro(x["amount"]) for x in sales["accounts"]}, {k: v for k, v in held.items() if v},
+          "and all of it is the balance of the revenue accounts")
 before = case("wallet_get", A, None)
 part = case("invoice_credit", OP, None, [number], {"reason": "allowance", "amount": "1.00"})
 after = case("wallet_get", A, None)
