@@ -51,7 +51,7 @@ def suspense():
 
 def check(name):
     got = d.must("POST", "/v1/admin/check", {}, OP)
-    tap.ok(got["pass"], name, [r for r in got["rows"] if not r["pass"]])
+    tap.ok(got["pass"], name, [r for r in got["rows"] if r["pass"] is False])
 
 
 # --- one to one ------------------------------------------------------------------------------------

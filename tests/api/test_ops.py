@@ -618,7 +618,7 @@ tap.equal(closing.micro(part["payable"]), -1000000, "a credit note is below zero
 case("invoice_credit", OP, "validation", [number], {"reason": "mistake"})
 report = case("check_run", OP, None)
 tap.ok(report["pass"], "every invariant holds after close, invoice and credit note",
-       json.dumps([r for r in report["rows"] if not r["pass"]], indent=1))
+       json.dumps([r for r in report["rows"] if r["pass"] is False], indent=1))
 lacking = {op: {"good", "refused"} - seen.get(op, set()) for op in schema.ops}
 lacking = {op: sorted(v) for op, v in lacking.items() if v}
 tap.equal(lacking, {}, "each operation has a good and a refused case")

@@ -285,7 +285,7 @@ class Platform:
     def check(self):
         """The rows of admin check that fail."""
         report = self.api("POST", "/v1/admin/check", {}, self.admin)
-        return [r for r in report["rows"] if not r["pass"]]
+        return [r for r in report["rows"] if r["pass"] is False]
 
     # --- the CLI -------------------------------------------------------------------------------
     def cli(self, *args, who="alice", token=None, stdin=None, timeout=120, env=None):
