@@ -8,7 +8,7 @@ import concurrent.futures, json, os, shlex, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(sys.argv[1])
-D, A = "src/domain/", "src/app/"
+D, A, S = "src/domain/", "src/app/", "src/store/"
 # (file, what stands there, what the mistake makes of it, what the mistake is)
 MUTANTS = [
     (D + "rate.c", "u = tier_sum(r, q) / (uint64_t)r->d;",
@@ -210,18 +210,29 @@ MUTANTS = [
     (A + "op_topup.c", "        o->refunded_u += u;\n", "", "an order is refunded twice"),
     (A + "usage_cost.c", "TRY(rate_delta(&w->rate, w->qty, w->qty + qty, &c.u));", "TRY(rate_total(&w->rate, qty, &c.u));",
      "parts of a month are floored one by one"),
+    (A + "funds_usage.c", "r->done = r->seq == io_a->ack_seq + 1;", "r->done = true;", "a slice behind a hole is taken before its turn"),
+    (A + "funds_usage.c", "    if (!new)\n        return slice_again(s, now, r, io_a);\n", "", "a slice that is stored is taken again"),
+    (A + "funds_usage.c", "return money_lease_moved(b->store, l);", "return ERR_OK;", "a lease forgets how far it is"),
+    (A + "funds_rate.c", "money_window_save(b->store, &w) : money_window_rated(b->store, &w));",
+     "money_window_save(b->store, &w) : ERR_OK);", "a window keeps its first part only"),
+    (S + "kept.c", "k->written[i * 64 + (size_t)__builtin_ctzll(left)] = k->clock;", ";", "a write is not seen in what is kept"),
+    (S + "kept.c", "    k->forgotten = ++k->clock;\n", "", "what was taken back is kept"),
+    (S + "kept.c", "memcmp(r->key, key, key_len) != 0", "false", "rows of another key are answered"),
+    (S + "rows_budget.c", "TRY(sum_add(s, project, &r[i], from_s, u));", "TRY(sum_add(s, project, &r[0], from_s, u));",
+     "only the first of those whose money it is spends"),
     (A + "usage_cost.c", "to = MIN(s->to_s, day.to_s);", "to = s->to_s;", "a part of a month is in two days"),
     (A + "usage_cost.c", "(to - from) * s->qty_per_s", "to - from", "two cards cost what one does"),
 ]
-APP_TESTS = [("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_package", []), ("tests/prop/prop_package", ["--cases", "6000", "--seed", "1"]), ("tests/unit/test_spot", []), ("tests/unit/test_exclusive", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
+APP_TESTS = [("tests/unit/test_kept", []), ("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_package", []), ("tests/prop/prop_package", ["--cases", "6000", "--seed", "1"]), ("tests/unit/test_spot", []), ("tests/unit/test_exclusive", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
              ("tests/unit/test_money_ops", []), ("tests/unit/test_wallet", []), ("tests/unit/test_funds", []),
              ("tests/prop/prop_funds", ["--cases", "600", "--seed", "1"]), ("tests/prop/prop_close", ["--cases", "3000", "--seed", "1"]),
              ("tests/unit/test_budget", []), ("tests/unit/test_supply", []), ("tests/unit/test_clearing", []),
              ("tests/unit/test_review", []), ("tests/prop/prop_supply", ["--cases", "2000", "--seed", "1"]),
              ("tests/prop/prop_payments", ["--cases", "3000", "--seed", "1"])]
-FIRST_APP = {D + "package.c"} # of the domain, tried by tests that link the app
+FIRST_APP = {D + "package.c", S + "kept.c", S + "rows_budget.c"} # of the domain, tried by tests that link the app
 # what is most likely to find a mistake in a file, tried first
-FIRST = {A + "funds_budget.c": "test_budget", A + "supply.c": "test_supply", A + "usage_cost.c": "test_review",
+FIRST = {S + "kept.c": "test_kept", S + "rows_budget.c": "test_kept", A + "funds_usage.c": "test_funds",
+         A + "funds_budget.c": "test_budget", A + "supply.c": "test_supply", A + "usage_cost.c": "test_review",
          A + "clearing.c": "prop_payments", A + "fx.c": "prop_payments", A + "channel.c": "prop_payments",
          A + "op_channel.c": "prop_payments", A + "op_topup.c": "prop_payments", A + "funds_plan.c": "test_plan",
          A + "funds_package.c": "test_package", D + "package.c": "test_package",

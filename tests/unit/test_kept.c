@@ -130,6 +130,24 @@ static void another_connection_is_seen(void **state UNUSED)
     assert_int_equal(unlink(path), 0);
 }
 
+static void each_key_has_its_own_rows(void **state UNUSED)
+{
+    AUTO_STORE struct store *s = open_store(":memory:");
+    struct zone_change c = {.zone = "UTC"}, back;
+
+    ok(store_begin(s)); /* so many that some share a slot */
+    for (c.since_s = 0; c.since_s < 3000; c.since_s++) {
+        assert_true(str_printf(c.project.s, ID_SIZE, "prj_%04" PRId64, c.since_s));
+        ok(zone_change_save(s, &c));
+    }
+    for (int64_t i = 0; i < 6000; i++) {
+        assert_true(str_printf(c.project.s, ID_SIZE, "prj_%04" PRId64, i % 3000));
+        ok(zone_change_get(s, c.project, &back));
+        assert_int_equal(back.since_s, i % 3000);
+    }
+    ok(store_commit(s));
+}
+
 static int64_t spent(struct store *s)
 {
     struct budget_row b = {.project = id_of("prj_one"), .scope = BUDGET_PROJECT};
@@ -184,6 +202,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_trigger_writes_too),
     cmocka_unit_test(what_is_taken_back_was_never_there),
     cmocka_unit_test(another_connection_is_seen),
+    cmocka_unit_test(each_key_has_its_own_rows),
     cmocka_unit_test(days_are_added_up_and_written_once),
 };
 RUN_TESTS(tests)
