@@ -69,6 +69,8 @@ static enum err burn_load(const struct books *b, struct burn *x, struct refusal 
         x->running = true;
         rating_of_lease(l, &r);
         e = burn_add(b, x, &r, why);
+        if (e == ERR_OK && rating_of_node(l, &r))
+            e = burn_add(b, x, &r, why);
     }
     if (e == ERR_OK)
         e = money_disk_of_project(b->store, b->project, &disks);

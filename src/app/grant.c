@@ -101,7 +101,7 @@ static void why_line(struct strbuf *b, const struct node *n, const struct place_
         strbuf_add(b, n->state == NODE_DRAINING ? "draining" : "not heard of");
         break;
     case PLACE_EXCLUSIVE:
-        strbuf_add(b, w->have == 1 ? "one other runs there" : "others run there");
+        strbuf_add(b, w->need ? "somebody has it alone" : "others run there");
         break;
     case PLACE_CARDS:
     case PLACE_PORTS:
@@ -120,8 +120,8 @@ static void why_line(struct strbuf *b, const struct node *n, const struct place_
 static void near_text(const struct place_ask *ask, const struct shape *near, char *buf, size_t size)
 {
     if (near->gpu_count)
-        (void)str_printf(buf, size, "suanli rent --gpu '%s' --count %d", near->gpu_model,
-                         near->gpu_count);
+        (void)str_printf(buf, size, "suanli rent --gpu '%s' --count %d%s", near->gpu_model,
+                         near->gpu_count, near->exclusive ? " --exclusive" : "");
     else if (near->cpu_milli)
         (void)str_printf(buf, size, "suanli rent --cpu %d --memory %" PRId64 "MiB",
                          near->cpu_milli / 1000, near->memory_mib);

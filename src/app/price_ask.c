@@ -203,6 +203,14 @@ static int by_project(const void *a, const void *b)
                   ((const struct fund_lease *)b)->project.s);
 }
 
+/* The SKU is that of the node which it has alone. */
+static bool holds_node(const struct fund_lease *l, const char *sku)
+{
+    struct rating r;
+
+    return rating_of_node(l, &r) && str_eq(r.sku, sku);
+}
+
 /* Running leases of the SKU and currency that the version will bind. */
 static enum err reach_leases(struct op *op, const struct price_row *row, const struct prices *book,
                              size_t index, struct price_reach *io_r)
@@ -218,7 +226,7 @@ static enum err reach_leases(struct op *op, const struct price_row *row, const s
         const struct fund_lease *l = &leases.at[i];
         bool next = !str_eq(last, l->project.s);
 
-        if (!str_eq(l->sku, row->sku))
+        if (!str_eq(l->sku, row->sku) && !holds_node(l, row->sku))
             continue;
         if (next) {
             struct project p;

@@ -112,9 +112,8 @@ enum err check_lease_line(struct bill_check *c, struct check_row *r)
     if (r->bad)
         return ERR_OK;
     if (!meter || (l.meter != METER_GPU && l.meter != METER_CPU) || l.per_second < 0 ||
-        (l.exclusive && l.meter != METER_GPU) ||
-        !time_ok(l.ready_ms) || !time_ok(l.started_s) || !time_ok(l.paid_until_s) ||
-        !time_ok(l.reclaimed_ms) || l.free_within_s < 0 ||
+        (l.exclusive && l.meter != METER_GPU) || !time_ok(l.ready_ms) || !time_ok(l.started_s) ||
+        !time_ok(l.paid_until_s) || !time_ok(l.reclaimed_ms) || l.free_within_s < 0 ||
         (l.reclaimed_ms && (!str_starts(l.sku, "spot.") || l.reclaimed_ms > l.stop_ms)))
         return check_differs(c, tr("not a lease"));
     if (c->leases.len && strcmp(c->leases.at[c->leases.len - 1].id.s, l.id.s) >= 0)
@@ -294,6 +293,18 @@ static int64_t proven_from(const struct check_lease *l, int64_t s)
     return s;
 }
 
+/* The window is of what the lease runs, or of the node that it has alone. */
+static bool lease_makes(const struct check_lease *l, const struct check_window *w,
+                        int64_t per_second)
+{
+    if (!str_eq(l->instance.s, w->instance.s))
+        return false;
+    if (w->meter == METER_NODE)
+        return l->exclusive && per_second == 1 && str_starts(w->sku, "exclusive.") &&
+               str_eq(w->sku + strlen("exclusive."), l->sku);
+    return l->meter == w->meter && l->per_second == per_second;
+}
+
 /* Every second of [from, to) is proven by some lease; ret_s: the first that is not. */
 static bool proven(struct bill_check *c, const struct check_window *w, int64_t per_second,
                    int64_t from_s, int64_t to_s, int64_t *ret_s)
@@ -304,9 +315,7 @@ static bool proven(struct bill_check *c, const struct check_window *w, int64_t p
         for (size_t i = 0; i < c->leases.len; i++) {
             const struct check_lease *l = &c->leases.at[i];
 
-            if (str_eq(l->instance.s, w->instance.s) &&
-                (w->meter == METER_NODE ? l->exclusive && per_second == 1
-                                        : l->meter == w->meter && l->per_second == per_second))
+            if (lease_makes(l, w, per_second))
                 best = MAX(best, proven_from(l, from_s));
         }
         *ret_s = from_s;
@@ -541,8 +550,8 @@ enum err check_span_line(struct bill_check *c, struct check_row *r)
     if (__builtin_add_overflow(w->sum_qty, qty, &w->sum_qty))
         return check_differs(c, tr("the sum passes what can be counted"));
     if (w->meter != METER_EGRESS)
-        *vec_push(&c->seconds) = (struct check_second){w->subject, w->meter == METER_NODE, from, to,
-                                                       c->counts.lines};
+        *vec_push(&c->seconds) =
+            (struct check_second){w->subject, w->meter == METER_NODE, from, to, c->counts.lines};
     return ERR_OK;
 }
 

@@ -227,6 +227,8 @@ static void show_state(const json_t *o)
     text_time(field_str(o, "ends_at"), since, sizeof(since));
     if (field_is(o, "ends_at"))
         line(N_("ends"), tr("%s, then %s"), since, tr(field_str(o, "then")));
+    if (field_bool(o, "exclusive"))
+        line(N_("the node"), "%s", tr("yours alone while it runs"));
     if (field_is(o, "free_if_reclaimed_s")) {
         text_duration(field_i64(o, "free_if_reclaimed_s"), age, sizeof(age));
         line(N_("spot"), tr("its cards cost nothing when they are reclaimed within %s of a start"),

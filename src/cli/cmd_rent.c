@@ -254,6 +254,8 @@ static void print_plan(FILE *to, const struct call *call, const json_t *q)
     plan_linef(to, N_("price"), tr("%s/h running, %s/h stopped"),
                money_of_field(q, "price_hour", a, sizeof(a)),
                money_of_field(q, "price_hour_stopped", b, sizeof(b)));
+    if (arg_bool(call, "exclusive"))
+        plan_line(to, N_("the node"), tr("yours alone while it runs"));
     if (field_is(q, "bid"))
         plan_linef(to, N_("at most"), tr("%s per card-hour, the bid; the spot price moves"),
                    money_of_field(q, "bid", a, sizeof(a)));

@@ -7,8 +7,8 @@
 #include "domain/node.h"
 #include "domain/place_engine.h"
 
-static const char *const bars[] = {"fits",  "pinned", "model",  "driver", "cuda", "state",
-                                   "exclusive", "cards", "cpu", "memory", "disk", "ports"};
+static const char *const bars[] = {"fits",      "pinned", "model", "driver", "cuda", "state",
+                                   "exclusive", "cards",  "cpu",   "memory", "disk", "ports"};
 
 const char *place_bar_name(enum place_bar b)
 {
@@ -119,7 +119,7 @@ static struct place_why amount_bar(const struct place_ask *ask, const struct pla
     int64_t ports = (int64_t)n->port_max - n->port_min + 1 - (empty ? 0 : p->ports_used);
 
     if (!empty && (p->exclusive || (s.exclusive && p->leases)))
-        return bar(PLACE_EXCLUSIVE, 0, p->leases);
+        return bar(PLACE_EXCLUSIVE, p->exclusive, p->leases);
     if (s.gpu_count > cards)
         return bar(PLACE_CARDS, s.gpu_count, cards);
     if (s.cpu_milli > cpu)
@@ -190,6 +190,19 @@ static struct shape nearest_seat(const struct place_ask *ask, const struct place
             return t.shape;
     }
     return (struct shape){0};
+}
+
+/* Beside others what cannot be had alone. */
+static struct shape nearest(const struct place_ask *ask, const struct place_node *nodes, size_t n)
+{
+    struct place_ask t = *ask;
+    struct shape s =
+        ask->shape.gpu_count ? nearest_cards(ask, nodes, n) : nearest_seat(ask, nodes, n);
+
+    if (!ask->shape.exclusive || s.gpu_count)
+        return s;
+    t.shape.exclusive = false;
+    return nearest_cards(&t, nodes, n);
 }
 
 static void pick_cards(const struct place_ask *ask, const struct node *n, struct place_result *r)
@@ -427,9 +440,7 @@ void place_decide(const struct place_ask *ask, const struct place_node *nodes, s
     if (ret_r->best >= 0) {
         ret_r->shape = shape_on(ask, nodes[ret_r->best].node);
         pick_cards(ask, nodes[ret_r->best].node, ret_r);
-    } else if (ask->shape.gpu_count) {
-        ret_r->near = nearest_cards(ask, nodes, n);
     } else {
-        ret_r->near = nearest_seat(ask, nodes, n);
+        ret_r->near = nearest(ask, nodes, n);
     }
 }

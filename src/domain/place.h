@@ -6,7 +6,8 @@
  * usual size. Equal nodes go by a hash of their id.
  * When none fits, each candidate says its first unmet constraint in the order of the enum, and the
  * nearest change that would fit is found: fewer cards of the same model, else another model with as
- * many cards, else a smaller seat. */
+ * many cards, else a smaller seat; what was
+ * asked for alone, else beside others. */
 #pragma once
 
 #include "domain/types.h"

@@ -68,7 +68,7 @@ def check_seconds(slices):
     spans = {}
     for row in slices:
         if row["meter"] != "egress" and row["billed_from_s"] < row["billed_to_s"]:
-            spans.setdefault(row["subject"], []).append((row["billed_from_s"], row["billed_to_s"]))
+            spans.setdefault((row["subject"], row["meter"] == "node"), []).append((row["billed_from_s"], row["billed_to_s"]))
     for subject, list_of in spans.items():
         list_of.sort()
         for (_, end), (start, _) in zip(list_of, list_of[1:]):

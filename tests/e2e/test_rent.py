@@ -112,6 +112,46 @@ def fifty_for_the_last_card():
     release_all(rich)
 
 
+def a_node_alone():
+    """Nobody comes beside who has the node alone; after his stop others do, and his start waits for them."""
+    ask = {"gpu": "RTX 4090", "for": "1h", "system_disk": "1GiB"}
+    seat = {"cpu": 1, "memory": "128MiB", "for": "1h", "system_disk": "1GiB"}
+    other, _ = p.add_renter("beside", "100")
+
+    def given(path, body, token, seconds):
+        return lab.wait_for(lambda: (lambda a: a if 200 <= a[0] < 300 else None)(
+            p.http("POST", path, body, token=token)), seconds, 0.3)
+
+    status, text = p.http("POST", "/v1/instances", dict(ask, exclusive=True), token=p.renter)
+    t.ok(status == 409 and json.loads(text)["code"] == "price_unknown", "without a price no node is had alone", text)
+    p.api("POST", "/v1/admin/prices", {"sku": "exclusive.gpu.RTX 4090", "price": "3", "unit": "hour"}, p.admin)
+    r = p.cli("rent", "--gpu", "RTX 4090", "--for", "1h", "--system-disk", "1GiB", "--exclusive", "--name", "alone",
+              "--no-wait", "--yes", "--json")
+    t.equal(r.rc, 0, "rent --exclusive")
+    run = p.wait_state("alone", "running")
+    t.ok(run["exclusive"], "the instance says that it is alone", run)
+    status, text = p.http("POST", "/v1/instances", seat, token=other)
+    t.ok(status == 409 and json.loads(text)["code"] == "capacity_none" and "alone" in text,
+         "a seat beside it is refused, though cores are free", text)
+    time.sleep(3)
+    p.api("POST", "/v1/instances/alone/stop", {})
+    p.wait_state("alone", "stopped")
+    t.ok(given("/v1/instances", dict(seat, name="now"), other, 30), "after its stop the same seat is given")
+    status, text = p.http("POST", "/v1/instances/alone/start", {"for": "1h"}, token=p.renter)
+    t.ok(status == 409 and json.loads(text)["code"] == "capacity_none", "its start needs an empty node", text)
+    release_all(other)
+    lines = {l["meter"]: l for l in p.api("GET", "/v1/bill")["lines"] if l["subject"] == run["id"]}
+    node, cards = lines["node"], int(lines["gpu"]["quantity"])
+    t.equal((int(node["quantity"]), micro(node["amount"])), (cards, 3 * 10**6 * cards // 3600),
+            "the node is charged for the seconds of its one card, at its price")
+    r = p.cli("bill", "explain", str(node["n"]))
+    t.ok(r.rc == 0 and "exclusive.gpu" in r.out, "bill explain shows its sum", r)
+    back = given("/v1/instances/alone/start", {"for": "1h"}, p.renter, 60)
+    t.ok(back and json.loads(back[1])["exclusive"], "it starts again, alone as before", back)
+    release_all(p.renter)
+    recomputed("and the bill with it is recomputed from the usage export")
+
+
 def moved_price_is_refused():
     ask = {"gpu": "RTX 4090", "for": "1h", "system_disk": "1GiB"}
     quote = p.api("POST", "/v1/quotes", ask)
@@ -138,6 +178,7 @@ recomputed("the bill equals price x evidenced whole seconds, recomputed from the
 wallet_agrees()
 fifty_with_money_for_one()
 fifty_for_the_last_card()
+a_node_alone()
 moved_price_is_refused()
 nothing_is_left()
 p.close()

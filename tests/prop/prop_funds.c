@@ -213,12 +213,13 @@ static enum err do_slice(struct tape *t, struct world *w, struct seat *s)
 
 static enum err do_price(struct tape *t, struct world *w)
 {
-    static const char *const skus[] = {"gpu.RTX 4090", "cpu.seat", "disk", "disk.stopped"};
+    static const char *const skus[] = {"gpu.RTX 4090", "cpu.seat", "exclusive.gpu.RTX 4090", "disk",
+                                       "disk.stopped"};
     size_t i = (size_t)tape_below(t, ARRAY_LEN(skus));
     int64_t started = 0;
     struct price_row r = {.currency = "CNY",
                           .p = tape_range(t, 0, 9000000),
-                          .d = i < 2 ? 3600 : DISK_D,
+                          .d = i < 3 ? 3600 : DISK_D,
                           .announced_s = w->now / 1000,
                           .notice_s = PRICE_NOTICE_S};
 
@@ -241,7 +242,10 @@ static enum err do_topup(struct tape *t, struct world *w)
 
 static enum err do_grant(struct tape *t, struct world *w, const struct books *b)
 {
-    static const unsigned scopes[] = {0, 0, 1u << METER_GPU | 1u << METER_CPU,
+    static const unsigned scopes[] = {0,
+                                      0,
+                                      1u << METER_GPU | 1u << METER_CPU,
+                                      1u << METER_GPU | 1u << METER_NODE,
                                       1u << METER_DISK | 1u << METER_DISK_STOPPED,
                                       1u << METER_EGRESS};
     struct grant_row g = {.project = b->project,

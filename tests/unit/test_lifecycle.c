@@ -231,6 +231,44 @@ static void each_machine_says_what_is_missing(void **state UNUSED)
     assert_false(r.ever);
 }
 
+static void who_asks_alone_gets_an_empty_machine_and_keeps_it(void **state UNUSED)
+{
+    static struct node n[2];
+    struct place_node at[2] = {{.node = &n[0]}, {.node = &n[1]}};
+    struct place_ask ask = cards("RTX 4090", 1);
+    struct place_why why[2];
+    struct place_result r;
+
+    n[0] = machine("a", "RTX 4090", 2);
+    n[1] = machine("b", "RTX 4090", 2);
+    at[0].leases = 1; /* a seat without a card does as well */
+    ask.shape.exclusive = true;
+    place_decide(&ask, at, 2, why, &r);
+    assert_int_equal(r.best, 1);
+    assert_int_equal(why[0].bar, PLACE_EXCLUSIVE);
+    at[1].leases = 1;
+    at[1].exclusive = true;
+    place_decide(&ask, at, 2, why, &r);
+    assert_int_equal(r.best, -1);
+    assert_true(r.ever);
+    assert_int_equal(r.near.gpu_count, 1); /* beside others it can be had */
+    assert_false(r.near.exclusive);
+    ask.shape.gpu_count = 2;
+    n[0].gpus[0].healthy = false;
+    at[0].leases = 0;
+    place_decide(&ask, at, 2, why, &r); /* alone with one card */
+    assert_int_equal(r.near.gpu_count, 1);
+    assert_true(r.near.exclusive);
+    ask.shape.gpu_count = 1;
+    ask.shape.exclusive = false;
+    place_decide(&ask, at, 2, why, &r);
+    assert_int_equal(r.best, 0);
+    assert_int_equal(why[1].bar, PLACE_EXCLUSIVE);
+    ask.shape = (struct shape){.cpu_milli = 1000, .memory_mib = 512};
+    place_decide(&ask, &at[1], 1, why, &r); /* nor a seat beside it */
+    assert_int_equal(r.best, -1);
+}
+
 static void an_image_that_needs_a_newer_driver_is_not_placed(void **state UNUSED)
 {
     static struct node n;
@@ -366,6 +404,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(versions_compare_by_their_numbers),
     cmocka_unit_test(the_tightest_machine_is_taken),
     cmocka_unit_test(each_machine_says_what_is_missing),
+    cmocka_unit_test(who_asks_alone_gets_an_empty_machine_and_keeps_it),
     cmocka_unit_test(an_image_that_needs_a_newer_driver_is_not_placed),
     cmocka_unit_test(a_seat_goes_where_cards_are_fewest),
     cmocka_unit_test(a_model_that_is_asked_for_more_is_dearer),
