@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every row of operations.def: one good and one refused case as data, each answer held against the
 served OpenAPI document. A node that keeps the protocol (fake_node) makes instances run."""
-import hashlib, hmac, json, os, random, re, shutil, sqlite3, subprocess, time
+import csv, decimal, hashlib, hmac, json, os, random, re, shutil, sqlite3, subprocess, time
 from rig import SUANLID, Daemon, Schema, Tap
 from fake_node import FakeNode
 
@@ -27,6 +27,25 @@ def case(op, who, want, path_args=(), body=None, query="", headers=None, name=No
     tap.ok(good and not faults, f"{title}: {want or 'done'}", "\n".join([repr(r)] + faults[:8]))
     seen.setdefault(op, set()).add("good" if want is None else "refused")
     return r.json if r.status == 200 and r.headers["Content-Type"].startswith("application/json") else None
+
+
+def focus_checked_at_home(month, bill, number):
+    """B80: from the text of the CSV alone, the rows of a number add up to what it asks for."""
+    path, folder = d.path("focus.csv"), d.path("renter")
+    os.makedirs(folder, exist_ok=True)
+    away = {"HOME": folder, "PATH": os.environ["PATH"], "SUANLI_URL": f"http://127.0.0.1:{d.port}", "SUANLI_TOKEN": A}
+    r = subprocess.run([os.path.join(os.path.dirname(os.path.dirname(SUANLID)), "cli", "suanli"), "--lang=en", "usage", "export",
+                        month, "--focus", "--output", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=away)
+    if not tap.ok(r.returncode == 0, "usage export --focus writes a closed month", r.stdout):
+        return
+    with open(path, newline="", encoding="utf-8") as f:
+        rows = list(csv.DictReader(f))
+    sums = {}
+    for row in rows:
+        sums[row["InvoiceId"]] = sums.get(row["InvoiceId"], 0) + decimal.Decimal(row["BilledCost"])
+    tap.equal(sums, {number: closing.minor([bill], "payable")}, "SUM(BilledCost) GROUP BY InvoiceId is what the month asks for")
+    with open(path + ".meta.json", encoding="utf-8") as f:
+        tap.equal(json.load(f)["Columns"], len(rows[0]), "the metadata counts the columns")
 
 
 def bill_checked_at_home():
@@ -571,6 +590,7 @@ tap.equal(lines, closing.minor([bill], "payable"), "the printed lines of the clo
 micro = sum(closing.micro(l["amount"]) for l in bill["lines"])
 tap.equal(micro - closing.micro(bill["residue"]), closing.micro(bill["payable"]), "charges - residue = payable")
 tap.equal(closing.micro(bill["net"]) + closing.micro(bill["tax"]), closing.micro(bill["payable"]), "net + tax = gross")
+focus_checked_at_home(month, bill, bill["number"])
 for by in ("day", "gpu", "user", "project"):
     cut = d.must("GET", f"/v1/bill?month={month}&by={by}", token=A)
     tap.equal(sum(closing.micro(g["amount"]) for g in cut["groups"]

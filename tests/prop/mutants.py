@@ -221,6 +221,14 @@ MUTANTS = [
     (S + "rows_budget.c", "TRY(sum_add(s, project, &r[i], from_s, u));", "TRY(sum_add(s, project, &r[0], from_s, u));",
      "only the first of those whose money it is spends"),
     (A + "usage_cost.c", "to = MIN(s->to_s, day.to_s);", "to = s->to_s;", "a part of a month is in two days"),
+    (A + "focus_commit.c", "    TRY(earned(c, from, &a));\n    TRY(earned(c, to, &b));\n    *ret_u = b - a;",
+     "    TRY(earned(c, (c->is_package ? 0 : c->plan.start_s), &a));\n    TRY(earned(c, (c->is_package ? 0 : c->plan.start_s) + to - from, &b));\n    *ret_u = b - a;",
+     "an amortised share is floored row by row"),
+    (A + "focus_commit.c", "        *ret_u = c->kept_u;\n        return ERR_OK;", "        *ret_u = p->paid_u;\n        return ERR_OK;",
+     "what was given back is spread over the term"),
+    (A + "focus_commit.c", "    unused_row(f, c, from_s, to_s, from - to, -u);", "", "a late second is used and unused"),
+    (A + "focus_commit.c", "        to = used->qty += qty;", "        to = used->qty + qty;", "card-seconds are spread from the first again and again"),
+    (A + "focus_commit.c", "    f->v[C_InvoiceId][0] = '\\0';", "", "what came back later lowers a number's sum"),
     (A + "usage_cost.c", "(to - from) * s->qty_per_s", "to - from", "two cards cost what one does"),
 ]
 APP_TESTS = [("tests/unit/test_kept", []), ("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_package", []), ("tests/prop/prop_package", ["--cases", "6000", "--seed", "1"]), ("tests/unit/test_spot", []), ("tests/unit/test_exclusive", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
@@ -229,6 +237,8 @@ APP_TESTS = [("tests/unit/test_kept", []), ("tests/unit/test_close", []), ("test
              ("tests/unit/test_budget", []), ("tests/unit/test_supply", []), ("tests/unit/test_clearing", []),
              ("tests/unit/test_review", []), ("tests/prop/prop_supply", ["--cases", "2000", "--seed", "1"]),
              ("tests/prop/prop_payments", ["--cases", "3000", "--seed", "1"])]
+# the only ones that see what a file does, and slow: tried alone
+ALONE = {A + "focus_commit.c": [("tests/sim/test_proof_focus", [])]}
 FIRST_APP = {D + "package.c", S + "kept.c", S + "rows_budget.c"} # of the domain, tried by tests that link the app
 # what is most likely to find a mistake in a file, tried first
 FIRST = {S + "kept.c": "test_kept", S + "rows_budget.c": "test_kept", A + "funds_usage.c": "test_funds",
@@ -273,6 +283,8 @@ def link(test, obj, folder, app):
                                              "src/domain/libdomain.a", "src/base/libbase.a")]
     if app:
         libs += [os.path.join(BUILD, p) for p in ("src/app/libapp.a", "src/store/libstore.a", "src/engine/libengine.a")]
+    if test.startswith("tests/sim/"):
+        libs += [os.path.join(BUILD, p) for p in ("tests/sim/libsimworld.a", "src/cli/libcli.a")]
     exe = os.path.join(folder, os.path.basename(test))
     flags = [f for f in shlex.split(commands[D + "money.c"]["command"]) if f.startswith("-fsanitize")]
     subprocess.run(["cc", "-o", exe] + flags + objects + [obj, "-Wl,--start-group"] + libs +
@@ -281,7 +293,7 @@ def link(test, obj, folder, app):
 
 def killed_by(obj, folder, path):
     app = path.startswith(A) or path in FIRST_APP
-    tests = APP_TESTS if app else TESTS
+    tests = ALONE.get(path, APP_TESTS if app else TESTS)
     for test, args in sorted(tests, key=lambda t: os.path.basename(t[0]) != FIRST.get(path)):
         exe = link(test, obj, folder, app)
         try:
