@@ -62,7 +62,7 @@ static enum err post_all(const struct books *b, const struct period *p, char ret
 
         TRY(window_unposted(b->store, b->project, p->year, p->month, id));
         if (!id[0]) /* what it costs in the end is not known yet */
-            TRY(reclaim_row_unsettled(b->store, b->project, p->year, p->month, id));
+            TRY(spot_row_unsettled(b->store, b->project, p->to_s, id));
         memcpy(ret_waits, id, LEDGER_KEY_SIZE);
         if (!id[0] || str_eq(id, before))
             return ERR_OK;

@@ -4,8 +4,8 @@
  * It is decided when the lease is settled: nothing is charged to it any more. Each of its windows of
  * cards goes back whole, in a group of its own, by transfers equal and opposite to those that paid
  * it: to the voucher, gift, cash or credit line it came from. Disk and traffic stay. A voucher that
- * has ended lapses again. The month waits (reclaim_row_unsettled), so usage and reversal stand in
- * one statement. */
+ * has ended lapses again. A month waits for each spot run that may still be free
+ * (spot_row_unsettled), so a reversal stands in the statement of its usage and never in a closed one. */
 #include "app/fund_source.h"
 #include "app/funds_spot.h"
 
@@ -136,17 +136,21 @@ static enum err window_back(const struct books *b, struct window_row *w, struct 
     return e;
 }
 
-static enum err tell(const struct books *b, const struct fund_lease *l, int64_t u)
+/* What the renter is told; u is what was given back. */
+static enum err tell(const struct books *b, const struct fund_lease *l, bool is_free, int64_t u)
 {
     struct event ev = {.at = b->now, .project = b->project, .instance = l->instance};
+    const char *said = is_free ? N_("{name} was reclaimed within its free time: its cards cost "
+                                    "nothing, {amount} was given back.")
+                               : N_("{name} was reclaimed after its free time: what its cards ran "
+                                    "is charged.");
     char text[MONEY_TEXT_SIZE + 8], name[NAME_SIZE];
 
     TRY(close_subject_name(b->store, l->instance, name));
     money_format_ccy(money_of(u, b->ccy), text, sizeof(text));
-    bool ok = str_copy(ev.kind, sizeof(ev.kind), "instance.reclaim_free") &&
-              str_copy(ev.text, sizeof(ev.text),
-                       N_("{name} was reclaimed within its free time: its cards cost nothing, "
-                          "{amount} was given back.")) &&
+    bool ok = str_copy(ev.kind, sizeof(ev.kind),
+                       is_free ? "instance.reclaim_free" : "instance.reclaim_charged") &&
+              str_copy(ev.text, sizeof(ev.text), said) &&
               str_printf(ev.data, sizeof(ev.data), "{\"name\":\"%s\",\"amount\":\"%s\"}", name,
                          text);
     CHECK(ok);
@@ -165,7 +169,7 @@ enum err spot_settle(const struct books *b, const struct fund_lease *l, struct r
     TRY(e);
     meter_billable(l->ready_ms, MIN(l->stop_ms, l->paid_until_s * MS_PER_S), &from_s, &to_s);
     if (!spot_is_free(from_s, to_s, true, r.free_within_s))
-        return ERR_OK;
+        return tell(b, l, false, 0);
     e = money_window_subject(b->store, l->lease, METER_GPU, &windows);
     for (size_t i = 0; i < windows.len && e == ERR_OK; i++) {
         e = window_back(b, &windows.at[i], why);
@@ -173,5 +177,5 @@ enum err spot_settle(const struct books *b, const struct fund_lease *l, struct r
             e = micro_add(sum, windows.at[i].reversed_u, &sum);
     }
     vec_fini(&windows);
-    return e == ERR_OK && sum > 0 ? tell(b, l, sum) : e;
+    return e == ERR_OK ? tell(b, l, true, sum) : e;
 }

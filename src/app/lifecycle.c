@@ -352,10 +352,12 @@ enum err life_reclaim(struct op *op, struct instance *i, int64_t free_within_s, 
                             .ends_ms = MIN(op->now + notice_ms, i->ends_at),
                             .free_within_s = free_within_s};
 
-    if (i->state == INSTANCE_PREEMPTING)
-        return ERR_OK;
     CHECK(str_copy(r.reason, sizeof(r.reason), reason));
     TRY(reclaim_row_save(op->store, &r));
+    if (reason[0])
+        TRY(event_emit(op, i->project, i->id, "instance.reclaimed",
+                       N_("The platform takes {name} back: {why}"), "{s:s,s:s}", "name", i->name,
+                       "why", reason));
     if (!told)
         return life_stop(op, i, END_RECLAIMED);
     i->ends_at = r.ends_ms;

@@ -60,8 +60,8 @@ enum err life_stop(struct op *op, struct instance *i, enum end_reason reason);
 enum err life_release(struct op *op, struct instance *i, bool with_disks, enum end_reason reason);
 
 /* The platform takes a spot run back: it gets its notice and ends after it; one that is not reachable
- * ends now. Whatever ends it from here on, it was reclaimed. Again: nothing new. i is a live spot
- * instance; updated and saved. reason: said to the renter; borrowed. */
+ * ends now. Whatever ends it from here on, it was reclaimed. i is a live spot instance that was not
+ * taken back yet; updated and saved. reason: said to the renter, "": nothing; borrowed. */
 enum err life_reclaim(struct op *op, struct instance *i, int64_t free_within_s, const char *reason);
 enum err life_disk_ready(struct op *op, struct disk *d);
 /* To be erased: free of charge from now on. It must not be in a live lease. */

@@ -27,7 +27,7 @@ static enum err write_line(struct export *x, const struct slice_row *r, const st
                            const struct span_row *s, const struct window_row *w)
 {
     struct json_writer *j = &x->op->out;
-    const char *gpu = l && l->meter == METER_GPU ? l->sku + strlen("gpu.") : NULL;
+    const char *gpu = l && l->meter == METER_GPU ? strstr(l->sku, "gpu.") + strlen("gpu.") : NULL;
     int64_t from = s ? s->from_s : 0, to = s ? s->to_s : 0;
     struct rate rate;
 
@@ -68,6 +68,7 @@ static enum err write_line(struct export *x, const struct slice_row *r, const st
         json_none(j, "price_version");
         json_none(j, "price");
     }
+    json_flag(j, "reversed", w && w->reversed_u != 0);
     json_i64(j, "cpu_us", r ? r->cpu_us : 0);
     json_i64(j, "memory_bytes", r ? r->memory_bytes : 0);
     json_i64(j, "rx_bytes", r ? r->rx_bytes : 0);

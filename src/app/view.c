@@ -184,6 +184,7 @@ static void write_shape(struct op *op, const struct instance_view *v)
     else
         json_none(w, "free_if_reclaimed_s");
     json_time(w, "reclaimed_at", v->reclaim.decided_ms);
+    text_or_none(w, "reclaim_reason", v->reclaim.reason);
     json_flag(w, "no_gpu", i->no_gpu);
     json_flag(w, "exclusive", i->shape.exclusive);
     json_i64(w, "cpu", (v->runs.cpu_milli + 999) / 1000);

@@ -236,7 +236,8 @@ static void show_state(const json_t *o)
     }
     if (field_is(o, "reclaimed_at")) {
         text_time(field_str(o, "reclaimed_at"), since, sizeof(since));
-        line(N_("reclaimed"), "%s", since);
+        line(N_("reclaimed"), "%s%s%s", since, field_is(o, "reclaim_reason") ? ": " : "",
+             field_is(o, "reclaim_reason") ? field_str(o, "reclaim_reason") : "");
     }
     if (field_is(o, "kept_until")) {
         text_time(field_str(o, "kept_until"), since, sizeof(since));

@@ -55,14 +55,16 @@ enum err reclaim_row_get(struct store *s, struct id lease, struct reclaim_row *r
     return row_get(s, &reclaim_type, ret_r, "WHERE lease=?", "t", lease.s);
 }
 
-enum err reclaim_row_unsettled(struct store *s, struct id project, int64_t year, int month,
-                               char ret_lease[LEDGER_KEY_SIZE])
+enum err spot_row_unsettled(struct store *s, struct id project, int64_t until_s,
+                            char ret_lease[LEDGER_KEY_SIZE])
 {
-    struct sql q = sql_open(s,
-                            "SELECT l.lease FROM fund_lease l JOIN reclaim r ON r.lease=l.lease "
-                            "JOIN rating_window w ON w.lease=l.lease WHERE l.project=?1 AND "
-                            "l.settled=0 AND w.project=?1 AND w.year=?2 AND w.month=?3 LIMIT 1",
-                            "tii", project.s, year, (int64_t)month);
+    struct sql q = sql_open(
+        s,
+        "SELECT l.lease FROM fund_lease l LEFT JOIN reclaim r ON r.lease=l.lease LEFT JOIN spot p "
+        "ON p.instance=l.instance WHERE l.project=?1 AND l.settled=0 AND l.sku LIKE 'spot.%' AND "
+        "l.started_s<?2 AND (l.ready_ms=0 OR l.billed_s-(l.ready_ms+999)/1000<="
+        "coalesce(r.free_within_s, p.free_within_s)) ORDER BY l.lease LIMIT 1",
+        "ti", project.s, until_s);
 
     ret_lease[0] = '\0';
     while (sql_next(&q))

@@ -49,9 +49,10 @@ struct reclaim_row {
 };
 enum err reclaim_row_save(struct store *s, const struct reclaim_row *r);
 enum err reclaim_row_get(struct store *s, struct id lease, struct reclaim_row *ret_r);
-/* One whose lease is not settled and used that month; "": none. */
-enum err reclaim_row_unsettled(struct store *s, struct id project, int64_t year, int month,
-                               char ret_lease[LEDGER_KEY_SIZE]);
+/* A spot lease that began before until_s, is not settled and may still turn out to be free; "":
+ * none. Once it ran longer than its free time it costs what it costs. */
+enum err spot_row_unsettled(struct store *s, struct id project, int64_t until_s,
+                            char ret_lease[LEDGER_KEY_SIZE]);
 enum err spot_row_save(struct store *s, const struct spot_row *r);
 enum err spot_row_get(struct store *s, struct id instance, struct spot_row *ret_r);
 

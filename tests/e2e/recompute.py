@@ -99,7 +99,7 @@ def windows_of(slices, bill):
             quantity = max(quantity - late * row["per_second"], 0) if row["per_second"] else 0
         if not quantity:
             continue
-        window = windows.setdefault(key, {"quantity": 0, "price": row["price"]})
+        window = windows.setdefault(key, {"quantity": 0, "price": row["price"], "back": row["reversed"]})
         window["quantity"] += quantity
         if window["price"] != row["price"]:
             fault(f"{key}: one price version with two prices")
@@ -107,9 +107,14 @@ def windows_of(slices, bill):
 
 
 def check_bill(bill, windows):
-    total = 0
+    total, back = 0, {}
     for line in bill["lines"]:
         key = key_of(line)
+        if line["kind"] == "reversal":  # after its usage; the same number, below zero
+            if micro(line["amount"]) != -back.pop(key, 0):
+                fault(f"line {line['n']}: {line['amount']['amount']} is not what {key} cost")
+            total += micro(line["amount"])
+            continue
         window = windows.pop(key, None)
         if window is None:
             fault(f"line {line['n']}: no usage for {key}")
@@ -122,6 +127,10 @@ def check_bill(bill, windows):
         if micro(line["amount"]) != cost:
             fault(f"line {line['n']}: {line['amount']['amount']}, computed {Decimal(cost) / MICRO}")
         total += cost
+        if window["back"]:
+            back[key] = cost
+    for key in back:
+        fault(f"usage of {key} was reversed and its reversal is not on the bill")
     for key in windows:
         fault(f"usage of {key} is not on the bill")
     if micro(bill["total"]) != total:

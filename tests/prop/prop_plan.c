@@ -4,8 +4,10 @@
 #include <stdio.h>
 
 #include "../support/books.h"
+#include "app/fund_source.h"
 #include "app/funds_plan.h"
 #include "app/funds_spot.h"
+#include "app/supply.h"
 #include "tape.h"
 
 static struct store *base;
@@ -292,6 +294,71 @@ static bool add_tick(struct tape *t, struct market *m, int64_t second)
     return true;
 }
 
+/* Who pays for the run and who earns by it. */
+struct parties {
+    struct grant_row grant;
+    struct supplier x;
+};
+
+static bool parties_add(struct tape *t, struct parties *w)
+{
+    struct refusal why = {0};
+    struct books b = at(0);
+
+    *w = (struct parties){.grant = {.id = id_of("vou_a"),
+                                    .project = b.project,
+                                    .amount_u = tape_range(t, 1, 9000000),
+                                    .expires_s = T0_S + tape_range(t, 1, 6000),
+                                    .at = T0},
+                          .x = {.id = id_of("sup_one"),
+                                .name = "one",
+                                .user = id_of("usr_one"),
+                                .share_n = tape_range(t, 0, 100),
+                                .share_d = 100,
+                                .created_at = T0}};
+    TAPE_MUST(t, fund_grant(&b, &w->grant, &why) == ERR_OK);
+    TAPE_MUST(t, supply_save(base, &w->x) == ERR_OK);
+    TAPE_MUST(t, supply_node_set(base, id_of("nod_one"), w->x.id, T0) == ERR_OK);
+    return true;
+}
+
+static int64_t balance_of(const char *account)
+{
+    struct ledger_account a;
+    struct books b = at(0);
+
+    ok(account_load(base, account, b.ccy, &a));
+    return ledger_balance(&a);
+}
+
+/* What was charged in the end was paid, and the rest is where it came from: the voucher, or what
+ * lapsed of it, and the cash. The supplier has his share of each window, rounded down. */
+static bool parties_even(struct tape *t, struct parties *w, int64_t end_s, int64_t cash_u,
+                         int64_t cost_u)
+{
+    utime_t now = (T0_S + end_s) * MS_PER_S;
+    struct window_list windows = {0};
+    struct supply_balance had;
+    struct refusal why = {0};
+    int64_t paid_u, want = 0;
+
+    TAPE_MUST(t, fund_lapse(base, now, &why) == ERR_OK);
+    int64_t voucher_u = balance_of("voucher.vou_a") + balance_of("breakage.CNY");
+    TAPE_MUST(t, voucher_u <= w->grant.amount_u);
+    TAPE_MUST(t, w->grant.expires_s > T0_S + end_s || balance_of("voucher.vou_a") == 0);
+    paid_u = cash_u - balance_of("cash.prj_one") + w->grant.amount_u - voucher_u;
+    if (paid_u != cost_u)
+        return tape_fail(t, "paid %" PRId64 " of %" PRId64, paid_u, cost_u);
+    TAPE_MUST(t, supply_share(base, now, &why) == ERR_OK);
+    TAPE_MUST(t, supply_balance(base, now, &w->x, "CNY", &had) == ERR_OK);
+    TAPE_MUST(t, money_window_all(base, &windows) == ERR_OK);
+    for (size_t i = 0; i < windows.len; i++)
+        want += (windows.at[i].posted_u - windows.at[i].reversed_u) * w->x.share_n / 100;
+    vec_fini(&windows);
+    TAPE_MUST(t, had.held_u + had.payable_u == want);
+    return true;
+}
+
 static bool spot_live(struct tape *t)
 {
     struct market m = {.bid = {tape_range(t, 1, 9000000), 3600}};
@@ -303,9 +370,12 @@ static bool spot_live(struct tape *t)
     struct funds_term term;
     struct books b = at(0);
 
+    struct parties w;
+    int64_t cash_u = balance_of("cash.prj_one");
+
     l.disk_count = 0;
     l.spot = true;
-    if (!add_tick(t, &m, -100))
+    if (!add_tick(t, &m, -100) || !parties_add(t, &w))
         return false;
     TAPE_MUST(t, spot_bid_set(&b, &ask, &why) == ERR_OK);
     TAPE_MUST(t, funds_lease_open(base, T0, TERM_S, &l, &term, &why) == ERR_OK);
@@ -321,6 +391,8 @@ static bool spot_live(struct tape *t)
         }
         TAPE_MUST(t, funds_lease_renew(base, (T0_S + now) * MS_PER_S, TERM_S, l.lease, &term,
                                        &why) == ERR_OK);
+        if (tape_chance(t, 20))
+            TAPE_MUST(t, supply_share(base, (T0_S + now) * MS_PER_S, &why) == ERR_OK);
         if (!books_hold(t, (T0_S + now) * MS_PER_S))
             return false;
     }
@@ -342,7 +414,7 @@ static bool spot_live(struct tape *t)
         want = 0;
     if (cost != want)
         return tape_fail(t, "charged %" PRId64 ", the rule says %" PRId64, cost, want);
-    return books_hold(t, (T0_S + whole_s) * MS_PER_S);
+    return parties_even(t, &w, whole_s, cash_u, cost) && books_hold(t, (T0_S + whole_s) * MS_PER_S);
 }
 
 static bool law_spot(struct tape *t)

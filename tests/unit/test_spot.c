@@ -1,8 +1,10 @@
 /* The spot price in the books: a second costs min(tick, bid), ticks come while it runs, the hold is
  * made for the bid. Examples B29 and B31 of the golden rows, live. */
 #include "../support/books.h"
+#include "app/close.h"
 #include "app/fund_source.h"
 #include "app/funds_spot.h"
+#include "app/supply.h"
 #include "store/rows_plan.h"
 
 #define NOW(s) ((T0_S + (s)) * MS_PER_S)
@@ -254,6 +256,127 @@ static void test_goes_back_after_they_changed(void **state)
     store_close(s);
 }
 
+#define MARCH_END_S (31 * DAY_S - 8 * 3600) /* after T0: 2026-04-01 in Shanghai */
+
+/* A run that is ready ten minutes before the month's end and was heard for heard_s; all that it cost
+ * is posted. */
+static struct store *night_run(int64_t heard_s, int64_t free_within_s)
+{
+    struct spot_ask ask = {.instance = id_of("ins_a"),
+                           .price = id_of("prc_ins_a"),
+                           .gpu = "RTX 4090",
+                           .bid_u = 20000000,
+                           .free_within_s = free_within_s};
+    struct store *s = books_new(100000000);
+    struct funds_lease l = lease_ask("lea_a", "ins_a", 1);
+    int64_t at = MARCH_END_S - 600;
+    struct refusal why = {0};
+    struct funds_term t;
+    struct books b;
+    struct rating disk = {.subject = id_of("dsk_kept"), /* 0.70 for a day */
+                          .meter = METER_DISK_DETACHED,
+                          .sku = "disk.detached",
+                          .started_s = T0_S,
+                          .qty_per_s = 102400};
+
+    tick(s, "prc_t1", 12000000, -5);
+    ok(books_open(s, NOW(DAY_S), id_of("prj_one"), &b, &why));
+    ok(rating_add(&b, &disk, T0_S, T0_S + DAY_S, &why));
+    ok(books_open(s, T0, id_of("prj_one"), &b, &why));
+    ok(spot_bid_set(&b, &ask, &why));
+    l.spot = true;
+    l.disk_count = 0;
+    ok(funds_lease_open(s, NOW(at), TERM_S, &l, &t, &why));
+    ok(funds_lease_ready(s, l.lease, NOW(at)));
+    (void)run_for(s, "lea_a", 1, at * MS_PER_S, (at + heard_s) * MS_PER_S);
+    ok(funds_lease_renew(s, NOW(at + heard_s), TERM_S, l.lease, &t, &why));
+    return s;
+}
+
+static struct close_result close_march(struct store *s)
+{
+    struct close_result r;
+    struct refusal why = {0};
+
+    ok(close_next(s, NOW(MARCH_END_S + 72 * 3600), id_of("prj_one"), &r, &why));
+    return r;
+}
+
+/* A closed month never changes: it is not closed while a run of it may still turn out to be free,
+ * decided or not, heard of or not. */
+static void test_the_month_waits_for_it(void **state)
+{
+    (void)state;
+    static const int64_t heard_s[] = {300, 0};
+
+    for (size_t k = 0; k < ARRAY_LEN(heard_s); k++) {
+        AUTO_STORE struct store *s = night_run(heard_s[k], 3600);
+        utime_t at = NOW(MARCH_END_S + 72 * 3600);
+        struct refusal why = {0};
+
+        struct close_result r = close_march(s);
+        assert_int_equal(r.what, CLOSE_WAITS);
+        assert_string_equal(r.waits, "lea_a");
+        reclaim(s, "lea_a", MARCH_END_S + 72 * 3600, 3600);
+        assert_int_equal(close_march(s).what, CLOSE_WAITS);
+        ok(funds_lease_settle(s, at, id_of("lea_a"), at, true, &why));
+        r = close_march(s);
+        assert_int_equal(r.what, CLOSE_DONE);
+        assert_int_equal(r.statement.line_count, heard_s[k] ? 3 : 1);
+        assert_int_equal(r.statement.total_u, 700000); /* its disk */
+        assert_int_equal(available(s, at), 99300000);
+        check_books(s, at);
+    }
+}
+
+static void test_the_month_waits_no_longer(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = night_run(300, 299); /* it will be billed whatever comes */
+
+    struct close_result r = close_march(s);
+    assert_int_equal(r.what, CLOSE_DONE);
+    assert_int_equal(r.statement.total_u, 1700000);
+}
+
+/* A machine's supplier gives its share back, also when it was paid out already. */
+static void test_the_supplier_gives_it_back(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(100000000);
+    struct supplier x = {.id = id_of("sup_one"),
+                         .name = "one",
+                         .user = id_of("usr_one"),
+                         .share_n = 80,
+                         .share_d = 99,
+                         .created_at = T0};
+    struct supply_balance had;
+    struct refusal why = {0};
+    struct payout p;
+
+    ok(supply_save(s, &x));
+    ok(supply_node_set(s, id_of("nod_one"), x.id, T0));
+    tick(s, "prc_t1", 12000000, -5);
+    ok(bid(s, "ins_a", 20000000));
+    struct funds_lease l = run(s, "lea_a", "ins_a", 1800);
+    struct funds_term t;
+    (void)run_for(s, "lea_a", 1, 0, 1300000);
+    ok(funds_lease_renew(s, NOW(1300), 1000, l.lease, &t, &why));
+    ok(supply_share(s, NOW(1300), &why));
+    ok(supply_share(s, NOW(2 * DAY_S), &why));
+    ok(supply_payout(s, NOW(2 * DAY_S), &x, "CNY", id_of("pay_1"), &p, &why));
+    assert_int_equal(p.amount_u, INT64_C(4333333) * 80 / 99 / 10000 * 10000);
+    reclaim(s, "lea_a", 1300, 3600);
+    ok(funds_lease_settle(s, NOW(2 * DAY_S), l.lease, NOW(1300), true, &why));
+    ok(supply_share(s, NOW(2 * DAY_S + 1), &why));
+    ok(supply_share(s, NOW(4 * DAY_S), &why));
+    ok(supply_balance(s, NOW(4 * DAY_S), &x, "CNY", &had));
+    assert_int_equal(had.held_u, 0);
+    assert_int_equal(had.payable_u, -p.amount_u); /* once */
+    assert_int_equal(spent(s), 0);
+    check_books(s, NOW(4 * DAY_S));
+}
+
 /* Without a spot price there is none; the wallet must hold the bid, not the tick. */
 static void test_refused(void **state)
 {
@@ -288,6 +411,9 @@ int main(void)
         {"what is given back goes where it came from", test_goes_back_to_its_sources, 0, 0, 0},
         {"also when that lapsed or was paid back meanwhile", test_goes_back_after_they_changed, 0, 0,
          0},
+        {"a month waits for a run that may be free", test_the_month_waits_for_it, 0, 0, 0},
+        {"and for none that is not", test_the_month_waits_no_longer, 0, 0, 0},
+        {"its supplier gives the share back", test_the_supplier_gives_it_back, 0, 0, 0},
         {"no price, a low bid, and what is held", test_refused, 0, 0, 0},
     };
 
