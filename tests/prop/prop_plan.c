@@ -342,7 +342,7 @@ static bool parties_even(struct tape *t, struct parties *w, int64_t end_s, int64
     struct refusal why = {0};
     int64_t paid_u, want = 0;
 
-    TAPE_MUST(t, fund_lapse(base, now, &why) == ERR_OK);
+    TAPE_MUST(t, fund_lapse(base, now + FUND_LAPSE_AFTER_S * MS_PER_S, &why) == ERR_OK);
     int64_t voucher_u = balance_of("voucher.vou_a") + balance_of("breakage.CNY");
     TAPE_MUST(t, voucher_u <= w->grant.amount_u);
     TAPE_MUST(t, w->grant.expires_s > T0_S + end_s || balance_of("voucher.vou_a") == 0);
@@ -391,6 +391,7 @@ static bool spot_live(struct tape *t)
         }
         TAPE_MUST(t, funds_lease_renew(base, (T0_S + now) * MS_PER_S, TERM_S, l.lease, &term,
                                        &why) == ERR_OK);
+        TAPE_MUST(t, fund_lapse(base, (T0_S + now) * MS_PER_S, &why) == ERR_OK);
         if (tape_chance(t, 20))
             TAPE_MUST(t, supply_share(base, (T0_S + now) * MS_PER_S, &why) == ERR_OK);
         if (!books_hold(t, (T0_S + now) * MS_PER_S))

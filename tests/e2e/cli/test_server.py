@@ -126,10 +126,30 @@ t.ok(r.rc == 2 and "--yes" in r.err, "release without a terminal wants --yes", r
 r = run("release", "work", "--yes")
 t.ok(r.rc == 0 and "kept   disk data" in r.err and "erased" in r.out, "release keeps the data disk and waits for the erase", r)
 t.ok("data" in run("disk", "ls").out and run("disk", "rm", "data", "--yes").rc == 0, "the data disk is there and erased when told")
+r = run("rent", "--gpu", "4090", "--for", "1h", "--spot", "--name", "cheap")
+t.ok(r.rc == 0 and r.out.startswith("Running."), "a card is rented at the spot price", r)
+time.sleep(2)  # some seconds to be charged for
+r = admin("admin", "reclaim", "cheap", "--project", "alice", "--reason", "a gang waits", "--dry-run")
+t.ok(r.rc == 0 and run("show", "cheap").out.find("reclaimed  ") < 0, "a reclaim tried dry changes nothing", r)
+t.ok(run("admin", "reclaim", "cheap").rc == 4, "a renter may not reclaim: 4")
+r = admin("admin", "reclaim", "cheap", "--project", "alice", "--reason", "a gang waits")
+show = run("show", "cheap")
+t.ok(r.rc == 0 and "a gang waits" in show.out and "preempting" in show.out, "the renter sees that it is taken back, and why", [r, show])
+t.ok(admin("admin", "reclaim", "cheap", "--project", "alice").rc == 0 and run("show", "cheap").out.count("a gang waits") == 1,
+     "again: the first decision stands")
+run("stop", "cheap")  # in its notice: it was taken back all the same
+kinds = lambda: {l["kind"]: l for l in json.loads(run("bill", "--json").out)["lines"] if l["sku"].startswith("spot.")}
+t.ok(wait(lambda: "reversal" in kinds()), "the bill has its reversal", run("bill"))
+seen = kinds()
+t.equal(seen["reversal"]["amount"]["amount"], "-" + seen["usage"]["amount"]["amount"], "all of its cards, no more")
+r = run("bill", "explain", str(seen["reversal"]["n"]))
+t.ok(r.rc == 0 and "reversal" in r.out, "the reversal is explained", r)
+t.ok("reclaimed" in run("show", "cheap").out and "was given back" in run("events").out, "it was reclaimed and cost nothing, says the feed")
+run("release", "cheap", "--yes")
 bill = json.loads(run("bill", "--json").out)
 t.ok(bill["simulated"] is True and run("bill").rc == 0, "the bill says that the cards are simulated", bill)
 lines = [json.loads(l) for l in run("usage", "export").out.splitlines()]
-t.ok(lines and all("billed_from_s" in l for l in lines), "usage export is one JSON object a line")
+t.ok(lines and all("billed_from_s" in l for l in lines) and {l["gpu"] for l in lines if l["reversed"]} == {"RTX 4090"}, "usage export is one JSON object a line")
 t.ok("instance.released" in run("events").out and "instance_release" in run("audit").out, "events and audit tell the story")
 r = run("wallet", "--lang", "zh")
 t.ok("可用" in r.out, "the wallet speaks Chinese", r)
