@@ -253,7 +253,7 @@ FIRST = {S + "kept.c": "test_kept", S + "rows_budget.c": "test_kept", A + "funds
          A + "funds_package.c": "test_package", D + "package.c": "test_package",
          A + "fund_hold.c": "test_wallet", A + "fund_source.c": "test_wallet", A + "fund_grant.c": "test_wallet",
          A + "fund_buy.c": "test_wallet", A + "funds_post.c": "test_wallet", A + "funds_spot.c": "test_spot", A + "funds_reverse.c": "test_spot", A + "funds_rate.c": "test_exclusive", A + "funds_quote.c": "test_exclusive",
-         A + "close_write.c": "test_close", D + "bill.c": "prop_bill"}
+         A + "close_write.c": "test_close", A + "close.c": "test_spot", D + "bill.c": "prop_bill"}
 
 TESTS = [("tests/golden/test_golden", ["tests/golden/billing.tsv", "tests/golden/extra.tsv"])] + \
         [(f"tests/unit/test_{t}", []) for t in ("money", "ledger", "term", "bill", "calendar")] + \
