@@ -143,7 +143,7 @@ t.ok(wait(lambda: "reversal" in kinds()), "the bill has its reversal", run("bill
 seen = kinds()
 t.equal(seen["reversal"]["amount"]["amount"], "-" + seen["usage"]["amount"]["amount"], "all of its cards, no more")
 r = run("bill", "explain", str(seen["reversal"]["n"]))
-t.ok(r.rc == 0 and "reversal" in r.out, "the reversal is explained", r)
+t.ok(r.rc == 0 and "Together: -" in r.out and f"= {seen['reversal']['amount']['amount']} CNY" in r.out, "the reversal is explained", r)
 t.ok("reclaimed" in run("show", "cheap").out and "was given back" in run("events").out, "it was reclaimed and cost nothing, says the feed")
 run("release", "cheap", "--yes")
 bill = json.loads(run("bill", "--json").out)
