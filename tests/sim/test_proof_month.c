@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/heads.h"
+
 /* ---- the bill file ---- */
 
 static size_t lines_with(const struct lab_file *f, const char *kind, const char *text)
@@ -269,10 +271,72 @@ static void each_line_is_explained(void **state UNUSED)
     print_message("# %zu lines explained\n", json_array_size(json_object_get(bill, "lines")));
 }
 
+/* ---- published heads ---- */
+
+/* All pages of `ledger heads`, as lines of the file. */
+static void heads_told(struct strbuf *text)
+{
+    char cursor[400] = "";
+
+    do {
+        json_t *o = NULL, *one;
+        struct core_request r = {.who = w->user, .reply = take_json, .reply_user = &o};
+        struct core_now now = {.wall_ms = WORLD_T0 + w->now_ms, .boot_ms = w->now_ms};
+        size_t i;
+
+        for (i = 0; i < op_row_count; i++)
+            if (str_eq(op_rows[i].name, "ledger_heads"))
+                r.row = &op_rows[i];
+        r.query = *cursor ? json_pack("{s:s}", "cursor", cursor) : json_object();
+        r.body = json_object();
+        core_read(w->core, w->store, &r, &now);
+        core_request_fini(&r);
+        assert_non_null(o);
+        json_array_foreach(json_object_get(o, "items"), i, one)
+        {
+            int64_t rows;
+
+            assert_true(json_get_i64(one, "rows", 0, &rows));
+            strbuf_addf(text, "%s %" PRId64 " %s\n", text_of(one, "day"), rows,
+                        text_of(one, "hash"));
+        }
+        assert_true(str_copy(cursor, sizeof(cursor), text_of(o, "next_cursor")));
+        json_decref(o);
+    } while (*cursor);
+}
+
+/* Appended to as days end; what is there already is not written again. */
+static void the_published_file_is_what_ledger_heads_says(void **state UNUSED)
+{
+    char dir[] = "/tmp/test_proof_heads.XXXXXX", store[80], path[80], bytes[65536];
+    int64_t today = (WORLD_T0 + w->now_ms) / DAY_MS;
+    AUTO_STRBUF struct strbuf text = {0};
+    struct refusal why = {0};
+    FILE *f;
+
+    strbuf_init(&text, sizeof(bytes));
+    heads_told(&text);
+    assert_non_null(mkdtemp(dir));
+    assert_true(str_printf(store, sizeof(store), "%s/store.db", dir) &&
+                str_printf(path, sizeof(path), "%s/ledger-heads", dir));
+    assert_int_equal(heads_append(w->store, store, today - 20, &why), ERR_OK);
+    assert_int_equal(heads_append(w->store, store, today - 20, &why), ERR_OK);
+    assert_int_equal(heads_append(w->store, store, today, &why), ERR_OK);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    bytes[fread(bytes, 1, sizeof(bytes) - 1, f)] = '\0';
+    assert_int_equal(fclose(f), 0);
+    (void)unlink(path);
+    (void)rmdir(dir);
+    assert_true(text.len > 1000);
+    assert_string_equal(bytes, strbuf_str(&text));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_kind_is_in_the_file_and_it_counts),
     cmocka_unit_test(a_program_of_its_own_counts_the_same),
     cmocka_unit_test(each_line_is_explained),
+    cmocka_unit_test(the_published_file_is_what_ledger_heads_says),
     cmocka_unit_test(a_thousand_changed_bytes_are_named),
 };
 
