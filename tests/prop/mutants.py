@@ -104,6 +104,9 @@ MUTANTS = [
     (A + "close.c", "TRY(spot_row_unsettled(b->store, b->project, p->to_s, id));", "",
      "a month is closed over a run that may turn out to be free"),
     (A + "close.c", "b->project, p->to_s, id));", "b->project, p->from_s, id));", "a month does not wait for the runs of its last day"),
+    (A + "funds_view.c", "if (e == ERR_OK && rating_of_node(l, &r))", "if (false)", "the wallet lasts as if a node alone were free"),
+    (A + "funds_quote.c", "    if (ask->shape.exclusive)\n        strbuf_add", "    if (false)\n        strbuf_add",
+     "a quote beside others is good for a node alone"),
     (A + "funds_spot.c", "? bid : v;", "? v : bid;", "the dearer of tick and bid is charged"),
     (A + "funds_plan.c", "p->cards < r->qty_per_s", "false", "a plan covers more cards than were bought"),
     (A + "funds_plan.c", "MIN(p->over_s ? p->over_s : p->end_s, to_s)", "MIN(p->end_s, to_s)",
@@ -252,7 +255,7 @@ FIRST = {S + "kept.c": "test_kept", S + "rows_budget.c": "test_kept", A + "funds
          A + "op_channel.c": "prop_payments", A + "op_topup.c": "prop_payments", A + "funds_plan.c": "test_plan",
          A + "funds_package.c": "test_package", D + "package.c": "test_package",
          A + "fund_hold.c": "test_wallet", A + "fund_source.c": "test_wallet", A + "fund_grant.c": "test_wallet",
-         A + "fund_buy.c": "test_wallet", A + "funds_post.c": "test_wallet", A + "funds_spot.c": "test_spot", A + "funds_reverse.c": "test_spot", A + "funds_rate.c": "test_exclusive", A + "funds_quote.c": "test_exclusive",
+         A + "fund_buy.c": "test_wallet", A + "funds_post.c": "test_wallet", A + "funds_spot.c": "test_spot", A + "funds_reverse.c": "test_spot", A + "funds_rate.c": "test_exclusive", A + "funds_view.c": "test_exclusive", A + "funds_quote.c": "test_exclusive",
          A + "close_write.c": "test_close", A + "close.c": "test_spot", D + "bill.c": "prop_bill"}
 
 TESTS = [("tests/golden/test_golden", ["tests/golden/billing.tsv", "tests/golden/extra.tsv"])] + \

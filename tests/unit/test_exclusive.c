@@ -36,6 +36,7 @@ static void test_seconds_of_the_cards(void **state)
     struct store *s = books_new(100000000);
     struct funds_lease l = alone("lea_a", "ins_a", 2);
     struct refusal why = {0};
+    struct funds_wallet wallet;
     struct funds_term t;
     int64_t qty, spent;
 
@@ -44,6 +45,8 @@ static void test_seconds_of_the_cards(void **state)
     ok(funds_lease_ready(s, l.lease, T0 + 7000));
     (void)run_for(s, "lea_a", 1, 0, 337000);
     check_books(s, NOW(337));
+    ok(funds_wallet(s, NOW(337), l.project, &wallet, &why));
+    assert_int_equal(wallet.burn_hour_u, 2 * 1980000 + 900000); /* it warns in time */
     ok(funds_lease_settle(s, NOW(337), l.lease, NOW(337), false, &why));
     assert_int_equal(window_u(s, METER_NODE, &qty), 330 * 900000 / 3600);
     assert_int_equal(qty, 330); /* of one node, however many cards */
