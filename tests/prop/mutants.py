@@ -99,8 +99,6 @@ MUTANTS = [
     (A + "funds_rate.c", "    if (!l->exclusive)\n        return false;", "    if (l->lease.s[0])\n        return false;", "a node alone costs nothing"),
     (A + "funds_lease.c", "if (e == ERR_OK && rating_of_node(l, &r))", "if (false && rating_of_node(l, &r))", "a node alone is not held"),
     (A + "funds_quote.c", "    if (ask->shape.exclusive)\n        TRY(line_add", "    if (false)\n        TRY(line_add", "a quote forgets the surcharge"),
-    (A + "funds_reverse.c", "if (w->posted_u == 0 || w->reversed_u != 0)", "if (w->posted_u < 1000 || w->reversed_u != 0)",
-     "small windows are not given back"),
     (A + "close.c", "TRY(spot_row_unsettled(b->store, b->project, p->to_s, id));", "",
      "a month is closed over a run that may turn out to be free"),
     (A + "close.c", "b->project, p->to_s, id));", "b->project, p->from_s, id));", "a month does not wait for the runs of its last day"),
