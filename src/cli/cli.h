@@ -78,7 +78,8 @@ void text_money(const json_t *money, char *buf, size_t size);
 bool money_is_zero(const json_t *money);
 /* Local time with offset: "18:05+08:00" today, else "2026-12-15 18:05+08:00"; "-" for "". */
 void text_time(const char *rfc3339, char *buf, size_t size);
-/* From here on times are shown in the zone that a bill or statement names, unless UTC was asked for. */
+/* From here on times are shown in the zone that a bill or statement names, unless UTC was asked
+ * for. */
 void text_zone(const struct cli *c, const char *zone);
 void text_time_exact(const char *rfc3339, char *buf, size_t size); /* date and seconds, always */
 void text_duration(int64_t s, char *buf, size_t size); /* the two largest units: "3h 12m" */
@@ -157,10 +158,10 @@ void man_print(struct cli *c, const struct verb *v);
 
 typedef int cmd_run(struct cli *c, struct call *call);
 cmd_run cmd_api, cmd_login, cmd_whoami, cmd_doctor, cmd_offers, cmd_quote, cmd_rent, cmd_ls,
-    cmd_show, cmd_stop, cmd_start, cmd_extend, cmd_resize, cmd_release, cmd_ssh, cmd_exec, cmd_cp,
-    cmd_code, cmd_ssh_config, cmd_logs, cmd_events, cmd_usage, cmd_wallet, cmd_bill, cmd_key_add,
-    cmd_disk_rm, cmd_completion, cmd_help, cmd_man, cmd_version, cmd_check, cmd_port,
-    cmd_admin_init, cmd_admin_restore, cmd_admin_place, cmd_replay, cmd_tco, cmd_market,
+    cmd_show, cmd_stop, cmd_reclaim, cmd_start, cmd_extend, cmd_resize, cmd_release, cmd_ssh,
+    cmd_exec, cmd_cp, cmd_code, cmd_ssh_config, cmd_logs, cmd_events, cmd_usage, cmd_wallet,
+    cmd_bill, cmd_key_add, cmd_disk_rm, cmd_completion, cmd_help, cmd_man, cmd_version, cmd_check,
+    cmd_port, cmd_admin_init, cmd_admin_restore, cmd_admin_place, cmd_replay, cmd_tco, cmd_market,
     cmd_plan_ls, cmd_review, cmd_reconcile_import, cmd_size;
 cmd_run cmd_invoice_pdf, cmd_invoice_export, cmd_invoice_show;
 cmd_run cmd_statement, cmd_topup;

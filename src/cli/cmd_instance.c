@@ -344,6 +344,21 @@ static void say_three_facts(struct cli *c, const json_t *o)
             field_str(o, "name"));
 }
 
+int cmd_reclaim(struct cli *c, struct call *call)
+{
+    AUTO_ANSWER struct answer a = {0};
+
+    answer_init(&a);
+    if (!call_send(c, call, &a))
+        return a.exit;
+    if (c->json || c->quiet)
+        return view_print(c, call->verb, &a);
+    printf("%s: %s\n", field_str(a.json, "name"), field_str(a.json, "state_text"));
+    if (c->dry_run)
+        say(c, "%s", tr("Dry run: nothing was taken back."));
+    return 0;
+}
+
 int cmd_stop(struct cli *c, struct call *call)
 {
     AUTO_ANSWER struct answer a = {0};

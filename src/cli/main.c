@@ -21,6 +21,7 @@ static const struct {
     {"ls", cmd_ls},
     {"show", cmd_show},
     {"stop", cmd_stop},
+    {"admin reclaim", cmd_reclaim},
     {"start", cmd_start},
     {"extend", cmd_extend},
     {"resize", cmd_resize},
@@ -197,7 +198,8 @@ static int unknown_verb(struct cli *c, int argc, char **argv)
     strbuf_add(&two, argv[0]);
     if (argc > 1)
         strbuf_addf(&two, " %s", argv[1]);
-    for (size_t i = 0; i < verb_count && argc <= 2; i++) /* "disk", "admin node" alone: their verbs */
+    for (size_t i = 0; i < verb_count && argc <= 2;
+         i++) /* "disk", "admin node" alone: their verbs */
         if (str_starts(verbs[i].cli, strbuf_str(&two)) && verbs[i].cli[two.len] == ' ')
             return fail_usage(c, tr("%s needs another word; see: suanli help %s"), strbuf_str(&two),
                               argv[0]);

@@ -6,18 +6,18 @@
 #include "cli/cli.h"
 #include "cli/table.h"
 
-/* schema of an item: the columns people want, as field or field:HEADER */
+/* schema of an item: the columns people want, as many as fit 80; --json has them all */
 static const struct {
     const char *schema, *columns;
 } lists[] = {
     {"token", "id label role created_at used_at expires_at"},
     {"project", "name id currency zone"},
     {"key", "name id fingerprint created_at"},
-    {"disk", "name id state size_mib used_mib instance mount price_hour spent kept_until erased"},
+    {"disk", "name state size_mib instance kept_until"},
     {"image", "name default state bytes need_driver need_cuda source"},
     {"budget", "name scope period cap spent held left"},
     {"audit", "at actor action object result request_id"},
-    {"node", "name state seen_at gpus cores_free cores memory_mib_free disk_mib_free unknown"},
+    {"node", "name state gpus cores_free unknown"},
     {"price", "sku price unit valid_from id"},
     {"ledger_head", "day rows hash"},
     {"user", "name id role project created_at"},
@@ -27,7 +27,7 @@ static const struct {
     {"wallet_day", "day credited shown"},
     {"topup_order", "id channel test amount state created_at"},
     {"voucher", "id amount left scope state expires"},
-    {"voucher_batch", "id amount scope count redeemed revoked expires"},
+    {"voucher_batch", "id amount scope count redeemed expires"},
     {"channel", "name kind test off pay"},
     {"refund_part", "to order amount"},
     {"revenue_kind", "kind amount transfers"},

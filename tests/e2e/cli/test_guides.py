@@ -246,6 +246,26 @@ def the_bill_fits_eighty_columns_and_numbers_its_lines():
 
 
 @test
+def wide_lists_fit_eighty_columns():
+    at = "2026-03-31T02:00:00Z"
+    rows = {"disk ls": ("disk_list", dict(fakes.shape("disk"), id="dsk_mx6451b8e3fmz4", name="data-imagenet", state="detached",
+                                          size_mib=10485760, used_mib=10485000, instance="ins_mx6451b8e3fmz4", kept_until=at)),
+            "admin node ls": ("node_list", dict(fakes.shape("node"), name="node-07b", state="draining", simulated=False,
+                                                gpus=[dict(fakes.shape("node_gpu"), model="RTX 4090", simulated=False)] * 8,
+                                                unknown=["lea_mx6451b8e3fmz4"])),
+            "admin voucher ls": ("voucher_batch_list", dict(fakes.shape("voucher_batch"), id="vba_mx6451b8e3fmz4",
+                                                            amount=fakes.money("12345.00"), scope="compute", count=100000,
+                                                            redeemed=100000, expires=at))}
+    for verb, (op, row) in rows.items():
+        for language in ("en", "zh"):
+            F.reset()
+            F.over[op] = {"items": [row]}
+            rc, out, err = run(verb.split() + ["--lang", language], home_new())
+            wide = [l for l in out.splitlines() if sum(2 if unicodedata.east_asian_width(x) in "WF" else 1 for x in l) > 80]
+            check(rc == 0 and row.get("name", row["id"]) in out and not wide, (verb, out + err))
+
+
+@test
 def an_order_in_another_currency_reads_as_words():
     F.reset()
     F.over["order_create"] = {"exchange": {"rate": "71234/10000", "fee": fakes.money("0.75", "USD"),
