@@ -33,7 +33,7 @@ static struct core_now world_now(const struct world *w)
     return now;
 }
 
-static void world_open(struct world *w)
+void world_open(struct world *w)
 {
     struct core_now now = world_now(w);
     struct refusal why = {0};
@@ -111,15 +111,21 @@ void world_fini(struct world *w)
         (void)rmdir(w->dir);
 }
 
-void world_restart(struct world *w)
+void world_close(struct world *w)
 {
     core_fini(w->core);
+    w->core = NULL;
     if (w->file[0]) {
         store_close(w->store);
         w->store = NULL;
     } else {
         store_fail_commit(w->store, 0);
     }
+}
+
+void world_restart(struct world *w)
+{
+    world_close(w);
     world_open(w);
 }
 

@@ -53,6 +53,9 @@ enum err world_call(struct world *w, struct world_reply *r, const struct princip
                     const char *op, const char *body, const char *path0);
 /* kill -9 and start again: what was not committed is gone. */
 void world_restart(struct world *w);
+/* The same in two halves, for who looks at the file, or puts another there, in between. */
+void world_close(struct world *w);
+void world_open(struct world *w);
 /* One sync of a node, answered. lose_answer: it never arrives. twice: delivered two times. */
 void world_sync(struct world *w, int node, bool lose_answer, bool twice);
 /* Time passes: nodes live, each syncs every few seconds unless cut, the core ticks. */
