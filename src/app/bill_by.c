@@ -78,6 +78,7 @@ static const char *gpu_name(const struct line_row *w)
     case METER_DISK_DETACHED:
         return "disk";
     case METER_EGRESS:
+    case METER_INGRESS:
         return "traffic";
     case METER_NODE:
         return w->sku + strlen("exclusive.gpu.");

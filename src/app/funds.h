@@ -50,7 +50,7 @@ const void *funds_zone_bytes(const char *name, size_t *ret_len);
 /* ---- what it costs ---------------------------------------------------------------------- */
 
 /* "gpu.<model>" for cards, "exclusive.gpu.<model>" for having the node alone, "cpu.seat" for a shape
- * without cards, "disk", "disk.stopped", "disk.detached", "egress". */
+ * without cards, "disk", "disk.stopped", "disk.detached", "egress", "ingress". */
 void funds_sku(enum meter m, const char *gpu_model, char ret_sku[SKU_SIZE]);
 
 /* Whose money it is, for budgets; empty: the project's only. */

@@ -135,6 +135,7 @@ const char *meter_revenue(enum meter m)
     case METER_DISK_DETACHED:
         return "revenue.storage";
     case METER_EGRESS:
+    case METER_INGRESS:
         return "revenue.traffic";
     case METER_NONE:
     case METER_COUNT:

@@ -473,6 +473,7 @@ void funds_sku(enum meter m, const char *gpu_model, char ret_sku[SKU_SIZE])
         [METER_DISK_STOPPED] = "disk.stopped",
         [METER_DISK_DETACHED] = "disk.detached",
         [METER_EGRESS] = "egress",
+        [METER_INGRESS] = "ingress",
     };
     bool ok;
 

@@ -83,22 +83,22 @@ static enum err rate_outside_gaps(const struct books *b, const struct rating *r,
     return e;
 }
 
-/* Traffic of a slice that was charged; an operator without a price for it gives it away. How much
+/* Traffic of one direction of a slice that was charged; an operator without a price for it gives it away. How much
  * there will be nobody knows when a term is held, so it is paid of what is left: never owed,
  * never past a budget. What is beyond that is not charged at all. */
-static enum err rate_egress(const struct books *b, const struct rating *compute,
-                            const struct slice_row *s, int64_t at_s, struct refusal *why)
+static enum err rate_traffic(const struct books *b, const struct rating *compute, enum meter m,
+                             int64_t bytes, int64_t at_s, struct refusal *why)
 {
     struct price_row_list prices = {0};
     struct rating r = *compute;
     int64_t room, left;
 
-    if (s->tx_bytes <= 0)
+    if (bytes <= 0)
         return ERR_OK;
-    r.meter = METER_EGRESS;
+    r.meter = m;
     r.lease = (struct id){0};
     r.qty_per_s = 0;
-    funds_sku(METER_EGRESS, "", r.sku);
+    funds_sku(m, "", r.sku);
     TRY(money_price_list(b->store, b->ccy.code, r.sku, &prices));
     bool priced = prices.len > 0 && prices.at[0].valid_from_s <= r.started_s;
     for (size_t i = 0; i < prices.len; i++)
@@ -111,7 +111,7 @@ static enum err rate_egress(const struct books *b, const struct rating *compute,
         return ERR_OK;
     TRY(available_of(b, r.meter, r.sku, &room)); /* what no hold has, inside every budget */
     TRY(budgets_room(b, r.spender, &left));
-    return rating_add_qty(b, &r, at_s, s->tx_bytes, MIN(room, left), why);
+    return rating_add_qty(b, &r, at_s, bytes, MIN(room, left), why);
 }
 
 /* Moves the cursor over [t0, t1) with the law of meter.h; its unit is ms here. */
@@ -161,7 +161,10 @@ static enum err lease_take(const struct books *b, struct fund_lease *l, const st
     proven_by(&rating, r);
     TRY(rate_outside_gaps(b, &rating, l->billed_s, to, &rated, why));
     l->billed_s = to;
-    return rated > 0 ? rate_egress(b, &rating, r, to - 1, why) : ERR_OK;
+    if (rated == 0)
+        return ERR_OK;
+    TRY(rate_traffic(b, &rating, METER_EGRESS, r->tx_bytes, to - 1, why));
+    return rate_traffic(b, &rating, METER_INGRESS, r->rx_bytes, to - 1, why);
 }
 
 enum err slice_take(const struct books *b, struct fund_lease *l, const struct slice_row *r,

@@ -32,6 +32,7 @@ static void names_of(const struct line_sum *l, const char **ret_en, const char *
         [METER_DISK_STOPPED] = {"Disk of a stopped instance", "已停止实例的磁盘"},
         [METER_DISK_DETACHED] = {"Detached disk", "未挂载的磁盘"},
         [METER_EGRESS] = {"Traffic out", "出站流量"},
+        [METER_INGRESS] = {"Traffic in", "入站流量"},
         [METER_NODE] = {"A node alone", "独占节点附加费"},
     };
     bool used = l->meter != METER_NONE;

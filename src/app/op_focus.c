@@ -99,6 +99,7 @@ static const struct service {
                              HOUR_S * 1024},
     [METER_NODE] = {"Compute", "Containers", "Exclusive Node", "Hours", "Seconds", HOUR_S},
     [METER_EGRESS] = {"Networking", "Network Connectivity", "Traffic", "GB", "B", 1000000000},
+    [METER_INGRESS] = {"Networking", "Network Connectivity", "Traffic In", "GB", "B", 1000000000},
 };
 
 /* "team=vision,run" as {"team":"vision","run":""}. */

@@ -45,6 +45,7 @@ static const char *sold_meter(const struct revenue_row *r)
     case METER_DISK_DETACHED:
         return "disk";
     case METER_EGRESS:
+    case METER_INGRESS:
         return "traffic";
     case METER_NONE:
     case METER_COUNT:

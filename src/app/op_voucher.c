@@ -34,7 +34,7 @@ static const struct {
     {"all", VOUCHER_SCOPE_ALL},
     {"compute", 1u << METER_GPU | 1u << METER_CPU | 1u << METER_NODE},
     {"storage", 1u << METER_DISK | 1u << METER_DISK_STOPPED | 1u << METER_DISK_DETACHED},
-    {"traffic", 1u << METER_EGRESS},
+    {"traffic", 1u << METER_EGRESS | 1u << METER_INGRESS},
 };
 
 static const char *scope_text(int64_t scope, const char *sku)

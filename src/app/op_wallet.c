@@ -17,6 +17,7 @@ const char *meter_unit(enum meter m)
     case METER_DISK_DETACHED:
         return "MiB-second";
     case METER_EGRESS:
+    case METER_INGRESS:
         return "byte";
     case METER_NODE:
         return "node-second";

@@ -30,6 +30,7 @@ static bool unit_of(const char *sku, struct unit *ret_u)
         {"disk.stopped", {"GiB-day", INT64_C(1024) * DAY_S}},
         {"disk.detached", {"GiB-day", INT64_C(1024) * DAY_S}},
         {"egress", {"GiB", INT64_C(1) << 30}},
+        {"ingress", {"GiB", INT64_C(1) << 30}},
     };
     struct package_terms package;
     const char *covered;
@@ -64,7 +65,7 @@ static enum err read_sku(struct op *op, struct price_row *row, struct unit *ret_
                               N_("one of gpu.MODEL, spot.gpu.MODEL, exclusive.gpu.MODEL, "
                                  "plan.day|week|month|year.gpu.MODEL, "
                                  "package.HOURS.day|week|month|year.gpu[.MODEL], cpu.seat, disk, "
-                                 "disk.stopped, disk.detached, egress"));
+                                 "disk.stopped, disk.detached, egress, ingress"));
     if (unit && !str_eq(unit, ret_u->name))
         return people_invalid(op, "unit", ret_u->name);
     (void)str_copy(row->sku, sizeof(row->sku), sku);

@@ -31,6 +31,7 @@ struct check_lease {
     int64_t paid_until_s;
     utime_t reclaimed_ms;  /* the platform took it back; 0: it did not */
     int64_t free_within_s; /* then it costs nothing when it was no longer than that */
+    int64_t rx_bytes;
     int64_t tx_bytes;      /* of slices that count */
     struct spans_ms gaps;  /* not heard */
     struct spans_ms cover; /* what slices prove, sorted and merged when the lease is over */

@@ -250,6 +250,8 @@ enum err check_slice_line(struct bill_check *c, struct check_row *r)
     *vec_push(&l->cover) = (struct span_ms){n[13], n[14]};
     if (e.tx_bytes > 0 && __builtin_add_overflow(l->tx_bytes, e.tx_bytes, &l->tx_bytes))
         l->tx_bytes = INT64_MAX;
+    if (e.rx_bytes > 0 && __builtin_add_overflow(l->rx_bytes, e.rx_bytes, &l->rx_bytes))
+        l->rx_bytes = INT64_MAX;
     if (c->boot_key) {
         struct check_boot_span *t = vec_push(&c->told);
 
@@ -332,14 +334,17 @@ static struct check_window *window_now(struct bill_check *c)
 }
 
 /* instance empty: of the whole project, whose tiers count it together */
-static int64_t sent_bytes(const struct bill_check *c, struct id instance)
+static int64_t bytes_of(const struct bill_check *c, enum meter m, struct id instance)
 {
     int64_t sum = 0;
 
-    for (size_t i = 0; i < c->leases.len; i++)
-        if ((!instance.s[0] || str_eq(c->leases.at[i].instance.s, instance.s)) &&
-            __builtin_add_overflow(sum, c->leases.at[i].tx_bytes, &sum))
+    for (size_t i = 0; i < c->leases.len; i++) {
+        const struct check_lease *l = &c->leases.at[i];
+
+        if ((!instance.s[0] || str_eq(l->instance.s, instance.s)) &&
+            __builtin_add_overflow(sum, m == METER_EGRESS ? l->tx_bytes : l->rx_bytes, &sum))
             return INT64_MAX;
+    }
     return sum;
 }
 
@@ -371,7 +376,7 @@ enum err check_window_over(struct bill_check *c)
     if (w->sum_qty != w->qty)
         return check_differs(c, tr("window %s: its spans make %ld, it says %ld"), w->id, w->sum_qty,
                              w->qty);
-    if (w->meter == METER_EGRESS && w->qty > sent_bytes(c, w->instance))
+    if (meter_is_traffic(w->meter) && w->qty > bytes_of(c, w->meter, w->instance))
         return check_differs(c, tr("window %s: more bytes than its slices sent"), w->id);
     if (rate_total(&c->prices.at[w->price].v.rate, w->qty, &cost) != ERR_OK || cost != w->rated_u)
         return check_differs(c, tr("window %s costs %ld by its price, it says %ld"), w->id, cost,
@@ -518,7 +523,7 @@ static bool price_right(const struct bill_check *c, const struct check_window *w
     if (str_starts(w->sku, "spot."))
         return spot_right(c, w, from_s, to_s);
     /* A disk's price binds from when its meter began, which may be any time since it is valid. */
-    if (!of_lease(w) && w->meter != METER_EGRESS)
+    if (!of_lease(w) && !meter_is_traffic(w->meter))
         return binds(c, w->price, c->prices.at[w->price].v.valid_from_s, from_s, to_s);
     for (size_t i = 0; i < c->leases.len; i++)
         if ((!w->instance.s[0] || str_eq(c->leases.at[i].instance.s, w->instance.s)) &&
@@ -538,7 +543,7 @@ enum err check_span_line(struct bill_check *c, struct check_row *r)
         return ERR_OK;
     if (!w || from < c->month.from_s || to > c->said.cut_s || to <= from || qty < 0 || per < 0)
         return check_differs(c, tr("a span outside of the month or of time"));
-    if (w->meter != METER_EGRESS && (__builtin_mul_overflow(to - from, per, &want) || want != qty))
+    if (!meter_is_traffic(w->meter) && (__builtin_mul_overflow(to - from, per, &want) || want != qty))
         return check_differs(c, tr("%ld s at %ld a second are not %ld"), to - from, per, qty);
     if (of_lease(w) && !proven(c, w, per, from, to, &first))
         return check_differs(c, tr("second %ld is charged and nothing proves it"), first);
@@ -549,7 +554,7 @@ enum err check_span_line(struct bill_check *c, struct check_row *r)
     w->to_s = MAX(w->to_s, to);
     if (__builtin_add_overflow(w->sum_qty, qty, &w->sum_qty))
         return check_differs(c, tr("the sum passes what can be counted"));
-    if (w->meter != METER_EGRESS)
+    if (!meter_is_traffic(w->meter))
         *vec_push(&c->seconds) =
             (struct check_second){w->subject, w->meter == METER_NODE, from, to, c->counts.lines};
     return ERR_OK;

@@ -9,7 +9,7 @@ static const char *const end_reasons[END_REASON_COUNT] = {
     "reclaimed", "node_lost", "guest_exit",   "guest_oom",   "gpu_oom", "start_failed", "operator"};
 
 static const char *const meters[METER_COUNT] = {
-    "gpu", "cpu", "disk", "disk_stopped", "disk_detached", "egress", "node"};
+    "gpu", "cpu", "disk", "disk_stopped", "disk_detached", "egress", "node", "ingress"};
 
 static const char *const roles[] = {"none", "viewer", "member", "owner", "supplier", "operator"};
 
@@ -55,6 +55,11 @@ bool end_reason_find(const char *name, enum end_reason *ret_r)
         return false;
     *ret_r = (enum end_reason)i;
     return true;
+}
+
+bool meter_is_traffic(enum meter m)
+{
+    return m == METER_EGRESS || m == METER_INGRESS;
 }
 
 const char *meter_name(enum meter m)

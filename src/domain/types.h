@@ -64,6 +64,7 @@ enum meter {
     METER_DISK_DETACHED, /* MiB-seconds, data disk beside a running instance, sku "disk.detached" */
     METER_EGRESS,        /* bytes out, sku "egress" */
     METER_NODE,          /* seconds of having a node alone, sku "exclusive.gpu.<model>" */
+    METER_INGRESS,       /* bytes in, sku "ingress" */
     METER_COUNT
 };
 
@@ -203,6 +204,7 @@ const char *instance_state_name(enum instance_state s); /* "running" */
 bool instance_state_find(const char *name, enum instance_state *ret_s);
 const char *end_reason_name(enum end_reason r);
 bool end_reason_find(const char *name, enum end_reason *ret_r);
+bool meter_is_traffic(enum meter m); /* bytes, whenever they flow; no seconds */
 const char *meter_name(enum meter m);
 const char *role_name(enum role r);
 bool role_find(const char *name, enum role *ret_r);

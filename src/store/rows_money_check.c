@@ -14,7 +14,7 @@ const struct money_law money_laws[] = {
            "ON b.node=u.node AND b.boot=u.boot WHERE u.done=0 AND u.seq<=b.ack_seq LIMIT 1"},
     {"I10", "SELECT subject||' second '||from_s||' twice' FROM (SELECT w.subject, s.from_s, "
             "lag(s.to_s) OVER (PARTITION BY w.subject, w.meter=6 ORDER BY s.from_s, s.to_s) AS before "
-            "FROM usage_span s JOIN rating_window w ON w.id=s.rating_window WHERE w.meter<>5) "
+            "FROM usage_span s JOIN rating_window w ON w.id=s.rating_window WHERE w.meter NOT IN (5,7)) "
             "WHERE before>from_s LIMIT 1"},
     /* a node is had alone exactly while its cards are charged, one at a time */
     {"I10", "SELECT l.lease FROM fund_lease l LEFT JOIN (SELECT u.lease, sum(CASE w.meter WHEN 6 "

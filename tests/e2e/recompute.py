@@ -55,7 +55,7 @@ def check_slice(row):
     """Quantity and evidence of one line."""
     start, end, per_second = row["billed_from_s"], row["billed_to_s"], row["per_second"]
     where = f"{row['subject']} {row['meter']} {start}-{end}"
-    if row["meter"] != "egress" and int(row["quantity"]) != (end - start) * per_second:
+    if row["meter"] not in ("egress", "ingress") and int(row["quantity"]) != (end - start) * per_second:
         fault(f"{where}: quantity {row['quantity']} is not seconds x {per_second}")
     if row["boot"] and start != end and end * 1000 > row["t1_ms"]:
         fault(f"{where}: billed beyond its evidence ({row['t1_ms']} ms)")
@@ -67,7 +67,7 @@ def check_seconds(slices):
     """No second of a subject is billed twice."""
     spans = {}
     for row in slices:
-        if row["meter"] != "egress" and row["billed_from_s"] < row["billed_to_s"]:
+        if row["meter"] not in ("egress", "ingress") and row["billed_from_s"] < row["billed_to_s"]:
             spans.setdefault((row["subject"], row["meter"] == "node"), []).append((row["billed_from_s"], row["billed_to_s"]))
     for subject, list_of in spans.items():
         list_of.sort()

@@ -93,7 +93,7 @@ def main(path):
         elif k == "window":
             window = windows[o["id"]] = dict(o, sum=0)
         elif k == "span":
-            if window["meter"] != "egress":
+            if window["meter"] not in ("egress", "ingress"):
                 need((o["to_s"] - o["from_s"]) * int(o["per_second"]) == int(o["qty"]), "span")
             window["sum"] += int(o["qty"])
         elif k == "statement":

@@ -205,6 +205,7 @@ static enum err do_slice(struct tape *t, struct world *w, struct seat *s)
 
     one.running = !tape_chance(t, 3);
     one.tx_bytes = 1;
+    one.rx_bytes = 5;
     TRY(funds_slices_accept(base, w->now, id_of("nod_one"), "boot1", T0, &one, 1, &a, &why));
     w->seq++;
     s->slices_ms = to;
@@ -481,6 +482,7 @@ int main(int argc, char **argv)
     };
 
     base = books_new(20000000);
+    price_add(base, "prc_ing", "ingress", 0, INT64_C(1) << 30, T0_S - 86400, T0_S - 86400);
     price_add(base, "prc_egr", "egress", 800000, INT64_C(1) << 30, T0_S - 86400, T0_S - 86400);
     int rc = tape_main(tests, ARRAY_LEN(tests), argc, argv);
     store_close(base);

@@ -40,6 +40,7 @@ static void rules(struct world *w)
                 "\"exclusive\":true}");
     by_operator(w, "price_set",
                 "{\"sku\":\"egress\",\"price\":\"0.8\",\"unit\":\"GiB\",\"tier\":[\"1:0.3\"]}");
+    by_operator(w, "price_set", "{\"sku\":\"ingress\",\"price\":\"0\",\"unit\":\"GiB\"}");
     by_operator(w, "topup",
                 "{\"project\":\"lab\",\"amount\":\"0.200001\",\"gift\":true,\"note\":\"hello\"}");
     voucher(w);
@@ -232,6 +233,7 @@ static void a_closed_month_is_counted_again(void **state UNUSED)
     assert_true(lines_with(&f, "line", "\"meter\":\"node\"") > 0);
     assert_true(lines_with(&f, "transfer", "\"kind\":\"reversal\"") > 0);
     assert_true(lines_with(&f, "line", "\"meter\":\"egress\"") > 0);
+    assert_true(lines_with(&f, "line", "\"meter\":\"ingress\"") > 0);
     assert_true(lines_with(&f, "line", "\"sku\":\"disk\"") > 0);
     assert_true(lines_with(&f, "line", "\"sku\":\"disk.stopped\"") > 0);
     assert_true(lines_with(&f, "line", "\"kind\":\"charge\"") > 0);

@@ -87,6 +87,7 @@ static inline void rules(void)
                 "{\"country\":\"CN\",\"rate\":\"13%\",\"sku\":\"disk\",\"class\":\"storage\","
                 "\"exclusive\":true}",
                 NULL);
+    price("{\"sku\":\"ingress\",\"price\":\"0\",\"unit\":\"GiB\"}");
     price("{\"sku\":\"egress\",\"price\":\"0.8\",\"unit\":\"GiB\",\"tier\":[\"1:0.3\"]}");
     price("{\"sku\":\"cpu.seat\",\"price\":\"0.36\",\"unit\":\"hour\",\"day_cap\":\"0.02\"}");
     world_price(w, "plan.day.gpu.RTX 4090", "9", "day");

@@ -186,6 +186,38 @@ static void send_minute(struct store *s, int64_t bytes)
     settle(s, T0 + 60 * S, "lea_a", T0 + 60 * S);
 }
 
+static void test_traffic_in(void **state)
+{
+    (void)state;
+    AUTO_STORE struct store *s = books_new(100000000);
+    struct funds_lease l = lease_ask("lea_a", "ins_a", 1);
+    struct funds_slice one = slice_of("lea_a", 1, 0, 10000);
+    struct window_list windows = {0};
+    int64_t in = 0, out = 0;
+
+    price_add(s, "prc_in1", "ingress", 0, GIB, T0_S - 86400, T0_S - 86400);
+    price_add(s, "prc_out1", "egress", 1000000, GIB, T0_S - 86400, T0_S - 86400);
+    open_lease(s, T0, &l);
+    ok(funds_lease_ready(s, l.lease, T0));
+    one.rx_bytes = 3 * GIB;
+    one.tx_bytes = GIB;
+    (void)deliver(s, T0 + 10000, &one, 1);
+    ok(money_window_all(s, &windows));
+    for (size_t i = 0; i < windows.len; i++) {
+        const struct window_row *w = &windows.at[i];
+
+        if (w->meter == METER_INGRESS) {
+            assert_int_equal(w->rated_u, 0);
+            in += w->qty;
+        }
+        out += w->meter == METER_EGRESS ? w->rated_u : 0;
+    }
+    vec_fini(&windows);
+    assert_int_equal(in, 3 * GIB); /* shown, at nothing */
+    assert_int_equal(out, 1000000);
+    check_books(s, T0 + 10000);
+}
+
 static int64_t cash_of(struct store *s, int64_t *ret_owed_u)
 {
     struct funds_wallet w;
@@ -683,6 +715,7 @@ int main(void)
         {"a term ends at the last second that money covers", test_money_ends, 0, 0, 0},
         {"a budget is never passed", test_budget, 0, 0, 0},
         {"traffic is paid of what is left, never on credit", test_traffic, 0, 0, 0},
+        {"traffic in is metered at its own price", test_traffic_in, 0, 0, 0},
         {"evidence in any order and number gives the same charge", test_any_order, 0, 0, 0},
         {"the same slice again is nothing, other content is refused", test_other_payload, 0, 0, 0},
         {"a slice after a hole waits until its node has nothing older", test_hole, 0, 0, 0},
