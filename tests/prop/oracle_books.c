@@ -5,7 +5,7 @@
  * its own reading of which price binds, in rationals without limit. Then its books and ours must be
  * the same, window by window, account by account.
  *
- *   oracle_books [SEED...]   default: two fixed seeds; with SUANLI_LONG forty more and a new one
+ *   oracle_books [SEED...]   default: the fixed seeds and a new one; with SUANLI_LONG forty more
  */
 #include <gmp.h>
 #include <stdio.h>
@@ -65,16 +65,21 @@ static size_t price_after(const struct history *h, size_t now_at, int64_t second
     return now_at;
 }
 
-/* One that begins to bind may be undercut by a later one in that very second. */
-static size_t price_binding(const struct history *h, size_t now_at, int64_t second)
+/* The first second after this one at which an announcement begins to be valid or to be noticed:
+ * until then nothing binds anew. */
+static int64_t price_stays_until(const struct history *h, int64_t second)
 {
-    size_t next = price_after(h, now_at, second);
+    int64_t first = INT64_MAX;
 
-    while (next != now_at) {
-        now_at = next;
-        next = price_after(h, now_at, second);
+    for (size_t i = 0; i < h->price_count; i++) {
+        int64_t noticed = h->prices[i].announced_s + PRICE_NOTICE_S;
+
+        if (h->prices[i].valid_s > second)
+            first = MIN(first, h->prices[i].valid_s);
+        if (noticed > second)
+            first = MIN(first, noticed);
     }
-    return now_at;
+    return first;
 }
 
 static size_t price_at_start(const struct history *h, int64_t second)
@@ -85,6 +90,26 @@ static size_t price_at_start(const struct history *h, int64_t second)
         if (h->prices[i].valid_s <= second)
             at = i;
     return at;
+}
+
+/* What binds a lease, walked from its opening on: a cut binds it in the second it becomes valid,
+ * also while nothing is charged yet, and the next announcement is held against that. */
+struct bound {
+    int64_t until; /* up to here it is this price */
+    size_t price;
+};
+
+static void bound_walk(const struct history *h, struct bound *b, int64_t second)
+{
+    while (b->until <= second) {
+        int64_t at = b->until;
+        size_t next;
+
+        /* one that begins to bind may be undercut by a later one in that very second */
+        while ((next = price_after(h, b->price, at)) != b->price)
+            b->price = next;
+        b->until = price_stays_until(h, at);
+    }
 }
 
 struct tally {
@@ -130,7 +155,7 @@ static int64_t up(utime_t ms)
  * for when the evidence came; each once. */
 static void tally_lease(const struct history *h, const struct noted *l, struct tallies *all)
 {
-    size_t price = price_at_start(h, l->opened_s);
+    struct bound b = {l->opened_s, price_at_start(h, l->opened_s)};
     int64_t decided = up(l->ready);
     utime_t cursor = l->ready;
 
@@ -144,14 +169,15 @@ static void tally_lease(const struct history *h, const struct noted *l, struct t
         if (e->t0 > cursor || !e->running)
             decided = MAX(decided, up(e->running ? from : e->t1));
         cursor = e->t1;
-        for (int64_t s = decided; e->running && s < to; s++) {
+        for (int64_t s = decided, end; e->running && s < to; s = end) {
             char month[16];
 
-            price = price_binding(h, price, s);
+            bound_walk(h, &b, s);
+            end = MIN(MIN(b.until, to), (s / 3600 + 1) * 3600); /* a month begins with an hour */
             month_name(s, month, sizeof(month));
-            struct tally *t = tally_of(all, l->instance, h->prices[price].id, month);
-            t->price = price;
-            mpz_add_ui(t->card_s, t->card_s, (unsigned long)l->cards);
+            struct tally *t = tally_of(all, l->instance, h->prices[b.price].id, month);
+            t->price = b.price;
+            mpz_add_ui(t->card_s, t->card_s, (unsigned long)(l->cards * (end - s)));
         }
         if (e->running)
             decided = MAX(decided, to);
@@ -545,6 +571,8 @@ static bool seed_run(uint64_t seed, int n)
 
 int main(int argc, char **argv)
 {
+    /* 194525281: a lease whose price was cut before its first charged second */
+    static const uint64_t fixed[] = {1, 2, 194525281};
     struct timespec now;
     bool fine = true;
     int n = 0;
@@ -552,14 +580,12 @@ int main(int argc, char **argv)
     CHECK(clock_gettime(CLOCK_REALTIME, &now) == 0);
     for (int i = 1; i < argc; i++)
         fine = seed_run(strtoull(argv[i], NULL, 10), ++n) && fine;
-    if (argc == 1) {
-        uint64_t seeds = getenv("SUANLI_LONG") ? 42 : 2;
-
-        for (uint64_t seed = 1; seed <= seeds; seed++)
-            fine = seed_run(seed, ++n) && fine;
-        if (getenv("SUANLI_LONG"))
-            fine = seed_run((uint64_t)now.tv_nsec + 1000, ++n) && fine;
-    }
+    for (size_t i = 0; argc == 1 && i < ARRAY_LEN(fixed); i++)
+        fine = seed_run(fixed[i], ++n) && fine;
+    for (uint64_t seed = 3; argc == 1 && getenv("SUANLI_LONG") && seed <= 42; seed++)
+        fine = seed_run(seed, ++n) && fine;
+    if (argc == 1)
+        fine = seed_run((uint64_t)now.tv_nsec + 1000, ++n) && fine;
     printf("1..%d\n", n);
     return fine ? 0 : 1;
 }
