@@ -237,11 +237,11 @@ MUTANTS = [
     (A + "focus_commit.c", "    f->v[C_InvoiceId][0] = '\\0';", "", "what came back later lowers a number's sum"),
     (A + "usage_cost.c", "(to - from) * s->qty_per_s", "to - from", "two cards cost what one does"),
 ]
-APP_TESTS = [("tests/unit/test_kept", []), ("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_package", []), ("tests/prop/prop_package", ["--cases", "6000", "--seed", "1"]), ("tests/unit/test_spot", []), ("tests/unit/test_exclusive", []), ("tests/prop/prop_plan", ["--cases", "4000", "--seed", "1"]),
+APP_TESTS = [("tests/unit/test_kept", []), ("tests/unit/test_close", []), ("tests/unit/test_invoice", []), ("tests/unit/test_plan", []), ("tests/unit/test_package", []), ("tests/prop/prop_package", ["--cases", "24000", "--seed", "1"]), ("tests/unit/test_spot", []), ("tests/unit/test_exclusive", []), ("tests/prop/prop_plan", ["--cases", "8000", "--seed", "1"]),
              ("tests/unit/test_money_ops", []), ("tests/unit/test_wallet", []), ("tests/unit/test_funds", []),
-             ("tests/prop/prop_funds", ["--cases", "600", "--seed", "1"]), ("tests/prop/prop_close", ["--cases", "3000", "--seed", "1"]),
+             ("tests/prop/prop_funds", ["--cases", "2400", "--seed", "1"]), ("tests/prop/prop_close", ["--cases", "12000", "--seed", "1"]),
              ("tests/unit/test_budget", []), ("tests/unit/test_supply", []), ("tests/unit/test_clearing", []),
-             ("tests/unit/test_review", []), ("tests/prop/prop_supply", ["--cases", "2000", "--seed", "1"]),
+             ("tests/unit/test_review", []), ("tests/prop/prop_supply", ["--cases", "8000", "--seed", "1"]),
              ("tests/prop/prop_payments", ["--cases", "3000", "--seed", "1"])]
 # the only ones that see what a file does, and slow: tried alone
 ALONE = {A + "focus_commit.c": [("tests/sim/test_proof_focus", [])]}

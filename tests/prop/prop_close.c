@@ -379,12 +379,14 @@ static bool all_closed(struct tape *t, struct world *w)
 static bool run_world(struct tape *t)
 {
     struct world w = {.now = T0 + INT64_C(40) * DAY_S * MS_PER_S};
-    int64_t steps = tape_range(t, 1, STEPS_MAX);
+    int64_t steps = tape_length(t, STEPS_MAX);
 
     rules(t);
     for (int64_t i = 0; i < steps; i++)
-        if (!step(t, &w) || !laws(t, &w))
+        if (!step(t, &w) || (tape_moment(t) && !laws(t, &w)))
             return false;
+    if (!laws(t, &w))
+        return false;
     return all_closed(t, &w);
 }
 

@@ -1,8 +1,8 @@
 /* Laws of the money where it meets the store: P1 (evidence), P4 and P5 (terms, holds, budgets) of
- * money.md 4, with every law of funds_check after every step; the lives also have vouchers of
- * random scopes and ends, gifts, a credit line and purchases (P2, P9, P10). One store in memory
- * serves all cases; a case is a transaction that is rolled back. A crash is a command whose
- * savepoint is undone. */
+ * money.md 4, with every law of funds_check at drawn moments and the end; the lives also have
+ * vouchers of random scopes and ends, gifts, a credit line and purchases (P2, P9, P10). One store
+ * in memory serves all cases; a case is a transaction that is rolled back. A crash is a command
+ * whose savepoint is undone. */
 #include <stdio.h>
 
 #include "../support/books.h"
@@ -39,7 +39,7 @@ static void draw_evidence(struct tape *t, struct evidence *e)
 {
     utime_t at = tape_range(t, 0, 3000);
 
-    e->n = (size_t)tape_range(t, 1, SLICES_MAX);
+    e->n = (size_t)tape_length(t, SLICES_MAX);
     e->ready_ms = T0 + at;
     for (size_t i = 0; i < e->n; i++) {
         utime_t from = at + (tape_chance(t, 10) ? tape_range(t, 0, 5000) : 0);
@@ -426,7 +426,7 @@ static bool keep_paid(struct tape *t, struct world *w)
 
 static bool run_world(struct tape *t, struct world *w)
 {
-    int64_t steps = tape_range(t, 1, STEPS_MAX);
+    int64_t steps = tape_length(t, STEPS_MAX);
     struct funds_wallet wallet;
     struct refusal why = {0};
 
@@ -447,9 +447,11 @@ static bool run_world(struct tape *t, struct world *w)
         } else {
             TAPE_MUST(t, store_mark_keep(base) == ERR_OK);
         }
-        if (!books_hold(t, w->now))
+        if (tape_moment(t) && !books_hold(t, w->now))
             return false;
     }
+    if (!books_hold(t, w->now))
+        return false;
     /* everybody is gone for good: evidence decides, and no hold is left */
     TAPE_MUST(t, funds_tick(base, w->now + INT64_C(200000000), &why) == ERR_OK);
     TAPE_MUST(t, funds_wallet(base, w->now, id_of("prj_one"), &wallet, &why) == ERR_OK);

@@ -184,7 +184,7 @@ static bool step(struct tape *t, struct world *w)
 static bool run_world(struct tape *t)
 {
     struct world w = {.now = T0 + 3600 * MS_PER_S};
-    int64_t steps = tape_range(t, 1, STEPS_MAX);
+    int64_t steps = tape_length(t, STEPS_MAX);
 
     w.x = (struct supplier){.id = id_of("sup_one"),
                             .name = "one",

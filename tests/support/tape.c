@@ -117,6 +117,26 @@ int64_t tape_size(struct tape *t, int64_t max)
     return MAX(max - edge, (int64_t)0);
 }
 
+static struct {
+    int64_t n, sum, max;
+} lengths; /* of the law that runs */
+
+int64_t tape_length(struct tape *t, int64_t max)
+{
+    uint64_t kind = tape_below(t, 8);
+    int64_t length = tape_range(t, 1, MAX(kind < 6 ? max / 8 : kind < 7 ? max / 2 : max, 1));
+
+    lengths.n++;
+    lengths.sum += length;
+    lengths.max = MAX(lengths.max, length);
+    return length;
+}
+
+bool tape_moment(struct tape *t)
+{
+    return tape_chance(t, 25);
+}
+
 void tape_shuffle(struct tape *t, size_t *index, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -236,7 +256,7 @@ void tape_shrink(struct tape *t, tape_law *law, unsigned tries)
 
 struct options {
     uint64_t cases, seed;
-    bool seeded;
+    bool seeded, whole;
     const char *only;
 };
 
@@ -268,8 +288,10 @@ static bool run_cases(const struct tape_test *test, uint64_t seed, uint64_t case
 
 static bool run_test(const struct tape_test *test, const struct options *o)
 {
-    uint64_t cases = o->cases * (test->share ? test->share : 100) / 100, fresh = 0;
+    unsigned share = test->share && !o->whole ? test->share : 100;
+    uint64_t cases = o->cases * share / 100, fresh = 0;
 
+    lengths.n = lengths.sum = lengths.max = 0;
     if (o->seeded)
         return run_cases(test, o->seed, cases);
     if (getrandom(&fresh, sizeof(fresh), 0) != sizeof(fresh))
@@ -307,6 +329,8 @@ int tape_main(const struct tape_test *tests, size_t n, int argc, char **argv)
         bool more = i + 1 < argc;
         if (strcmp(argv[i], "--long") == 0) {
             o.cases = 1000000;
+        } else if (strcmp(argv[i], "--whole") == 0) {
+            o.whole = true;
         } else if (strcmp(argv[i], "--cases") == 0 && more) {
             o.cases = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--seed") == 0 && more) {
@@ -317,7 +341,7 @@ int tape_main(const struct tape_test *tests, size_t n, int argc, char **argv)
         } else if (strcmp(argv[i], "--replay") == 0 && more) {
             return replay(tests, n, argv + i + 1, argc - i - 1);
         } else {
-            fprintf(stderr, "usage: [--long | --cases N] [--seed N] [--only NAME] "
+            fprintf(stderr, "usage: [--long | --cases N] [--whole] [--seed N] [--only NAME] "
                             "[--replay NAME CHOICE...]\n");
             return 2;
         }
@@ -326,6 +350,9 @@ int tape_main(const struct tape_test *tests, size_t n, int argc, char **argv)
         if (o.only && strcmp(tests[i].name, o.only) != 0)
             continue;
         bool held = run_test(&tests[i], &o);
+        if (lengths.n > 0)
+            printf("# lengths: %" PRId64 ".%" PRId64 " in the mean, %" PRId64 " at most\n",
+                   lengths.sum / lengths.n, lengths.sum * 10 / lengths.n % 10, lengths.max);
         printf("%s %zu - %s\n", held ? "ok" : "not ok", ++ran, tests[i].name);
         fflush(stdout);
         all = all && held;

@@ -30,6 +30,12 @@ int64_t tape_range(struct tape *t, int64_t low, int64_t high); /* inclusive; sim
 bool tape_chance(struct tape *t, unsigned percent);            /* simplest: false */
 /* 0 … max with every order of magnitude as likely as the next, and the edges often. */
 int64_t tape_size(struct tape *t, int64_t max);
+/* How long a life is, 1 … max: six of eight up to an eighth of it, one up to the half, one up to
+ * all; so a law sees many beginnings and some long lives. Mean and longest are printed. */
+int64_t tape_length(struct tape *t, int64_t max);
+/* Is this one of the moments at which everything is proven? One in four. A life ends anywhere and
+ * is proven at its end, so no step is left out. */
+bool tape_moment(struct tape *t);
 /* Shuffles indices 0 … n−1; simplest: in order. */
 void tape_shuffle(struct tape *t, size_t *index, size_t n);
 
@@ -53,7 +59,7 @@ struct tape_test {
     unsigned share; /* percent of the cases; 0 means 100: slow laws take fewer */
 };
 /* Main of a property test: TAP on stdout. Options: --long (1,000,000 cases; so does
- * SUANLI_LONG in the environment), --cases N, --seed N,
+ * SUANLI_LONG in the environment), --cases N, --seed N, --whole (no law takes fewer),
  * --only NAME, --replay NAME CHOICE... Default: 20,000 cases of a fixed seed and 2,000 of a new
  * one, which is printed. */
 int tape_main(const struct tape_test *tests, size_t n, int argc, char **argv);
