@@ -204,7 +204,7 @@ static void recounted(const struct lab_file *f)
     int fd = mkstemp(path);
     FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 
-    assert_non_null(out);
+    CHECK(out);
     for (size_t i = 0; i < f->len; i++)
         assert_true(fprintf(out, "%s\n", f->line[i]) > 0);
     assert_int_equal(fclose(out), 0);

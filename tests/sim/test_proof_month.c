@@ -99,7 +99,7 @@ static void a_program_of_its_own_counts_the_same(void **state UNUSED)
     exported(&f);
     int fd = mkstemp(path);
     FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-    assert_non_null(out);
+    CHECK(out);
     for (size_t i = 0; i < f.len; i++)
         assert_true(fprintf(out, "%s\n", f.line[i]) > 0);
     assert_int_equal(fclose(out), 0);
