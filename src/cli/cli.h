@@ -110,6 +110,9 @@ void client_fini(void);
 void interrupt_watch(void);
 bool interrupted(void);
 void pause_ms(int ms); /* ends early when interrupted */
+/* Before a question's answer is read: until stdin has something. false: interrupted, also when
+ * Ctrl-C came before this waited. */
+bool answer_wait(void);
 
 /* args.c */
 int args_parse(struct cli *c, const struct verb *verb, int argc, char **argv,

@@ -2,6 +2,7 @@
  * unix:/path of the server's socket. */
 #include <curl/curl.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -38,6 +39,21 @@ void pause_ms(int ms)
 
     if (!was_interrupted)
         nanosleep(&left, NULL);
+}
+
+bool answer_wait(void)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    sigset_t held, before;
+    int n = -1;
+
+    (void)sigemptyset(&held);
+    (void)sigaddset(&held, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &held, &before);
+    if (!was_interrupted)
+        n = ppoll(&in, 1, NULL, &before);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return n > 0;
 }
 
 void answer_init(struct answer *a)

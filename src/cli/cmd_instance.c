@@ -17,7 +17,8 @@ int confirm(struct cli *c, const char *flag, const char *question)
         return fail_usage(c, tr("this destroys; without a terminal say %s (or --dry-run to look)"),
                           flag);
     fprintf(stderr, "%s [y/N] ", question);
-    if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y')) {
+    if (!answer_wait() || !fgets(answer, sizeof(answer), stdin) ||
+        (answer[0] != 'y' && answer[0] != 'Y')) {
         say(c, "%s", tr("Nothing was done."));
         return 130;
     }

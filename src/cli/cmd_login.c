@@ -19,7 +19,7 @@ static char *read_hidden(const char *prompt)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
     }
     fputs(prompt, stderr);
-    char *got = fgets(buf, sizeof(buf), stdin);
+    char *got = answer_wait() ? fgets(buf, sizeof(buf), stdin) : NULL;
     if (tty)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &old);
     fputc('\n', stderr);

@@ -403,7 +403,7 @@ static int rent_ask(struct cli *c)
     if (c->dry_run || !c->ask || c->yes || c->json || c->quiet)
         return 0;
     fputs(tr("Enter rents it, Ctrl-C leaves. "), stderr);
-    int ch = getchar();
+    int ch = answer_wait() ? getchar() : EOF;
     for (; ch != '\n' && ch != EOF; ch = getchar())
         ;
     if (ch != EOF)

@@ -393,7 +393,7 @@ static int form_fill(struct cli *c, struct call *call)
         int64_t cards;
         fprintf(stderr, "%s [%s]: ", tr(question[i].text), tr(question[i].usual));
         fflush(stderr);
-        if (!fgets(answer, sizeof(answer), stdin))
+        if (!answer_wait() || !fgets(answer, sizeof(answer), stdin))
             return fail_usage(c, "%s", tr("the form was not filled in"));
         answer[strcspn(answer, "\r\n")] = '\0';
         if (!*answer)
