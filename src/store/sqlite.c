@@ -5,6 +5,7 @@
 
 #include "store/kept.h"
 
+#define LOG_PAGES 8192
 #define CACHE_SIZE 1024 /* slots; far more than there are statements in the program */
 
 struct cached {
@@ -81,6 +82,13 @@ static void sqlite_once(void)
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
+enum err store_log_max(struct store *s, int pages)
+{
+    int rc = sqlite3_wal_autocheckpoint(s->db, pages);
+
+    return rc == SQLITE_OK ? ERR_OK : store_failed(s, rc, NULL);
+}
+
 static enum err store_setup(struct store *s)
 {
     int rc;
@@ -97,7 +105,7 @@ static enum err store_setup(struct store *s)
     }
     TRY(sql_script(s, "PRAGMA journal_mode=WAL"));
     TRY(sql_script(s, "PRAGMA synchronous=FULL"));
-    TRY(sql_script(s, "PRAGMA wal_autocheckpoint=8192"));
+    TRY(store_log_max(s, LOG_PAGES));
     TRY(sql_script(s, "PRAGMA cache_size=-65536"));
     return sql_script(s, "PRAGMA foreign_keys=ON");
 }

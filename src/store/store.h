@@ -25,6 +25,8 @@ enum store_mode { STORE_WRITE, STORE_READ };
  * ERR_STORE, ERR_CORRUPT. */
 enum err store_open(const char *path, enum store_mode mode, struct store **ret_s,
                     struct refusal *why);
+/* How many pages of 4 KiB the log may have before a commit moves it into the file; 8192 unless set. */
+enum err store_log_max(struct store *s, int pages);
 void store_close(struct store *s); /* NULL is fine */
 void store_close_ptr(struct store **s);
 #define AUTO_STORE CLEANUP(store_close_ptr)

@@ -406,7 +406,7 @@ static void visit(void *user, struct world *w, const struct step *s)
     struct campaign *m = user;
     struct calls c;
 
-    if (!is_wanted(m, s->name))
+    if (!is_wanted(m, s->name) || (s->long_log && !m->only[0] && !getenv("SUANLI_LONG")))
         return;
     struct work *k = mem_alloc(sizeof(*k));
     k->world = *w;

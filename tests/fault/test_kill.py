@@ -158,7 +158,7 @@ def campaign(target):
     elif lab.LONG:
         points = range(1, longest + 1)
     else:
-        k = int(os.environ.get("SUANLI_KILLS", "6"))
+        k = int(os.environ.get("SUANLI_KILLS", "4"))
         points = sorted({1, 2} | {rng.randint(1, longest) for _ in range(k - 2)})
     for n in points:
         ns = {op: min(n, max(1, total.get(op, 1))) for op in nothing}

@@ -40,6 +40,7 @@ void world_open(struct world *w)
 
     if (!w->store) {
         MUST(store_open(w->file[0] ? w->file : ":memory:", STORE_WRITE, &w->store, &why));
+        MUST(store_log_max(w->store, WORLD_LOG_PAGES));
         MUST(store_migrate(w->store, &why));
     }
     MUST(core_init(&w->core, w->store, &w->config, id_maker_seeded(w->seed + 1000 * w->boots++),

@@ -7,6 +7,7 @@
 #include "simnode.h"
 
 #define WORLD_NODES_MAX 4
+#define WORLD_LOG_PAGES 1000 /* a short log: its end comes within a test */
 #define WORLD_T0 INT64_C(1772323200000) /* 2026-03-01T00:00:00Z */
 
 struct world {
