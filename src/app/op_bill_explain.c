@@ -176,9 +176,12 @@ static enum err paid_of(struct explain *x, const struct line_row *l, int64_t *re
     if (l->kind == LINE_CHARGE) {
         e = purchase_credits(s, l->source, x->st->to_s * MS_PER_S, &sources);
     } else {
-        struct window_row w = {.meter = (enum meter)l->meter, .price = l->price};
+        struct window_row w;
         struct rate rate;
 
+        TRY(money_window_get(s, l->source, &w));
+        if (w.reversed_u) /* nobody paid it in the end, as close_write.c counts */
+            return ERR_OK;
         TRY(window_rate(s, &w, &rate));
         TRY(rate_total(&rate, l->qty_from, &from_u));
         e = charge_source_list(s, l->source, from_u, from_u + l->amount_u, true, &sources);

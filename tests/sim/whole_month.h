@@ -189,6 +189,7 @@ static inline void spot(void)
     call_ok(w, "instance_stop", NULL, "s");
     until(w->now_ms + 60000, 20000);
     world_price(w, "spot.gpu.RTX 4090", "0.9", "hour");
+    by_operator("topup", "{\"project\":\"lab\",\"amount\":\"0.05\",\"gift\":true}", NULL);
     call_ok(w, "instance_create", "{\"gpu\":\"4090\",\"name\":\"r\",\"for\":\"2h\",\"spot\":true}",
             NULL);
     until(w->now_ms + 300000, 20000);
