@@ -83,9 +83,9 @@ static enum err rate_outside_gaps(const struct books *b, const struct rating *r,
     return e;
 }
 
-/* Traffic of one direction of a slice that was charged; an operator without a price for it gives it away. How much
- * there will be nobody knows when a term is held, so it is paid of what is left: never owed,
- * never past a budget. What is beyond that is not charged at all. */
+/* Traffic of one direction of a slice that was charged; an operator without a price for it gives it
+ * away. How much there will be nobody knows when a term is held, so it is paid of what is left:
+ * never owed, never past a budget. What is beyond that is not charged at all. */
 static enum err rate_traffic(const struct books *b, const struct rating *compute, enum meter m,
                              int64_t bytes, int64_t at_s, struct refusal *why)
 {

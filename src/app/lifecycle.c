@@ -36,13 +36,14 @@ static const struct {
 
 static enum err state_event(struct op *op, const struct instance *i)
 {
-    char ends[40];
+    char ends[40] = "";
 
-    time_format(i->ends_at == UTIME_NEVER ? 0 : i->ends_at, ends, sizeof(ends));
+    if (i->ends_at != UTIME_NEVER)
+        time_format(i->ends_at, ends, sizeof(ends));
     return event_emit(op, i->project, i->id, state_events[i->state].kind,
                       state_events[i->state].text, "{s:s,s:s,s:s,s:s}", "name", i->name, "reason",
                       end_reason_name(i->reason), "state", instance_state_name(i->state), "ends",
-                      i->ends_at == UTIME_NEVER ? "" : ends);
+                      ends);
 }
 
 /* Moves it along its table; says so when it moved. The row is saved either way. */

@@ -46,8 +46,10 @@ enum err op_instance_reclaim(struct op *op)
         return people_invalid(op, "reason", N_("is too long"));
     if (i.plan != PLAN_SPOT || spot_row_get(op->store, i.id, &spot) != ERR_OK)
         return refusef(&op->why, ERR_NOT_SPOT, "name", "%s", i.name);
-    if (i.lease.s[0] && reclaim_row_get(op->store, i.lease, &told) == ERR_OK)
-        return view_instance(op, NULL, &i); /* it is so already; the first decision stands */
+    bool already = i.lease.s[0] ? reclaim_row_get(op->store, i.lease, &told) == ERR_OK
+                                : i.reason == END_RECLAIMED;
+    if (already)
+        return view_instance(op, NULL, &i); /* the first decision stands, also when all is over */
     if (!i.lease.s[0] || i.state == INSTANCE_STOPPING || i.state == INSTANCE_RELEASING)
         return refuse_reclaim(op, &i);
     TRY(life_reclaim(op, &i, spot.free_within_s, reason));

@@ -207,6 +207,8 @@ static void one_that_is_not_reachable_ends_now(void **state UNUSED)
     reads(w, "state", "stopped");
     reads(w, "reason", "reclaimed");
     assert_int_equal(cards_u(w), 0);
+    take_back(w); /* when all is over, too */
+    reads(w, "state", "stopped");
     world_done(w);
 }
 

@@ -179,23 +179,31 @@ static void test_reclaimed_late_is_billed(void **state)
     store_close(s);
 }
 
+/* 5.00, for 2,000 s from now. */
+static void voucher(const struct books *b)
+{
+    struct grant_row g = {.id = id_of("vou_a"),
+                          .project = b->project,
+                          .amount_u = 5000000,
+                          .expires_s = T0_S + 2000,
+                          .at = T0};
+    struct refusal why = {0};
+
+    ok(fund_grant(b, &g, &why));
+}
+
 /* Back to where it came from; a voucher that ended meanwhile lapses, and no cash is made of it. */
 static void test_goes_back_to_its_sources(void **state)
 {
     (void)state;
     struct store *s = books_new(100000000);
-    struct grant_row g = {.id = id_of("vou_a"),
-                          .project = id_of("prj_one"),
-                          .amount_u = 5000000,
-                          .expires_s = T0_S + 2000,
-                          .at = T0};
     struct refusal why = {0};
     struct ledger_account a;
     int64_t counted_u = -1;
     struct books b;
 
     ok(books_open(s, T0, id_of("prj_one"), &b, &why));
-    ok(fund_grant(&b, &g, &why));
+    voucher(&b);
     reclaimed_run(s, 2730, 3600);
     ok(account_load(s, "voucher.vou_a", b.ccy, &a));
     assert_int_equal(ledger_balance(&a), 5000000);
@@ -218,11 +226,6 @@ static void test_goes_back_after_they_changed(void **state)
 {
     (void)state;
     struct store *s = books_new(0);
-    struct grant_row g = {.id = id_of("vou_a"),
-                          .project = id_of("prj_one"),
-                          .amount_u = 5000000,
-                          .expires_s = T0_S + 2000,
-                          .at = T0};
     struct refusal why = {0};
     struct ledger_account a;
     struct funds_term term;
@@ -230,7 +233,7 @@ static void test_goes_back_after_they_changed(void **state)
 
     ok(books_open(s, T0, id_of("prj_one"), &b, &why));
     ok(fund_credit_set(&b, 50000000, &why));
-    ok(fund_grant(&b, &g, &why));
+    voucher(&b);
     tick(s, "prc_t1", 12000000, -5);
     ok(bid(s, "ins_a", 20000000));
     struct funds_lease l = run(s, "lea_a", "ins_a", 1900);
